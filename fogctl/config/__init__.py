@@ -1,0 +1,1 @@
+"""The files a user writes: read, validated, and turned into typed values."""

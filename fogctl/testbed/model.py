@@ -1,0 +1,73 @@
+"""What a testbed is made of: boards, nodes, latencies. Values only, no I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fognetem.matrix import LatencyMatrix, Path
+
+
+class Kind(StrEnum):
+    """Where the nodes are."""
+
+    virtual = "virtual"
+    k3s = "k3s"
+    sim = "sim"
+
+
+class Role(StrEnum):
+    """What a node is for."""
+
+    control = "control"
+    broker = "broker"
+    edge = "edge"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine of a testbed."""
+
+    name: str
+    role: Role
+    site: str
+    board: str
+    cpu_cores: float | None
+    """CPU quota in host cores; None: not limited."""
+    memory_bytes: int | None
+    """Memory limit; None: not limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyChange:
+    """From `at_s` seconds after the schedule starts, the path between a and b is `path`."""
+
+    at_s: float
+    a: str
+    b: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Testbed:
+    """Nodes, the latencies between them, and how those change over time."""
+
+    name: str
+    kind: Kind
+    nodes: tuple[Node, ...]
+    latencies: LatencyMatrix
+    schedule: tuple[LatencyChange, ...] = ()
+    tolerance_ms: float = 2.0
+    """How far a measured RTT may be off before a run is refused."""
+
+    def node(self, name: str) -> Node:
+        """The node of that name; KeyError if there is none."""
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(name)
+
+    @property
+    def cpu_cores(self) -> float:
+        """The sum of all CPU quotas, in host cores."""
+        return sum(node.cpu_cores or 0.0 for node in self.nodes)

@@ -1,0 +1,1 @@
+"""The mathematics behind fogctl: throughput, arrivals, queues, placement, capacity, elasticity."""

@@ -1,0 +1,1 @@
+"""Latency emulation between the nodes of a testbed: plan, apply, verify, clear."""
