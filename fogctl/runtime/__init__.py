@@ -1,0 +1,1 @@
+"""Running streaming apps on a testbed: the broker, Spark pools, stages and what they report."""

