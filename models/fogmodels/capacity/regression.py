@@ -1,0 +1,179 @@
+"""The three regressions of StreamBed (eq. 6-8) with their leave-one-out errors and prediction variance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fogmodels.capacity.checks import finite, whole
+
+Vector = NDArray[np.float64]
+Family = Literal["linear", "sqrt", "log"]
+
+# From the most to the least hopeful about scaling; equal errors are settled in this order.
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+# log1p, as StreamBed's code has it (the paper prints log): it stays finite and gentle near zero.
+TRANSFORMS: dict[Family, Callable[[Any], Any]] = {
+    "linear": lambda x: np.asarray(x, dtype=float),
+    "sqrt": np.sqrt,
+    "log": np.log1p,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The maximum sustainable throughput measured with some task slots and some memory."""
+
+    task_slots: int
+    memory_mb: float
+    mst: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task_slots", whole("task_slots", self.task_slots))
+        object.__setattr__(self, "memory_mb", finite("memory_mb", self.memory_mb, above=0.0))
+        object.__setattr__(self, "mst", finite("mst", self.mst, at_least=0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regression:
+    """mst = a * f(memory_mb) + b * f(task_slots) + c by least squares, f given by the family."""
+
+    family: Family
+    a: float
+    b: float
+    c: float
+    residual_sd: float
+    degrees_of_freedom: int
+    # How sure the coefficients are: (X'X)^-1 of the centred features, and the centre itself.
+    _spread: Vector
+    _centre: Vector
+    _rows: int
+
+    def mst(self, task_slots: float | Vector, memory_mb: float | Vector) -> Any:
+        """The regression's value, which may be negative far from the observations."""
+        f = TRANSFORMS[self.family]
+        return self.a * f(memory_mb) + self.b * f(task_slots) + self.c
+
+    def prediction_sd(self, task_slots: float | Vector, memory_mb: float) -> Any:
+        """Standard deviation of one new measurement: noise plus the doubt about the coefficients."""
+        f = TRANSFORMS[self.family]
+        slots = np.asarray(f(task_slots), dtype=float)
+        memory = np.broadcast_to(f(memory_mb), slots.shape)
+        away = np.stack([memory, slots], axis=-1) - self._centre
+        leverage = 1.0 / self._rows + np.einsum("...i,ij,...j", away, self._spread, away)
+        return self.residual_sd * np.sqrt(1.0 + leverage)
+
+
+def observed(observations: Iterable[Observation]) -> tuple[Observation, ...]:
+    """The observations as a checked tuple."""
+    try:
+        rows = tuple(observations)
+    except TypeError:
+        raise ValueError(f"observations must be a list of Observation, not {observations!r}.") from None
+    if not rows:
+        raise ValueError("observations is empty.")
+    for position, row in enumerate(rows):
+        if not isinstance(row, Observation):
+            raise ValueError(f"observations[{position}] must be an Observation, not {row!r}.")
+    return rows
+
+
+def features(rows: Sequence[Observation], family: Family) -> Vector:
+    """One row per observation: f(memory), f(task slots)."""
+    f = TRANSFORMS[family]
+    raw = np.array([(row.memory_mb, row.task_slots) for row in rows], dtype=float)
+    return np.asarray(f(raw), dtype=float)
+
+
+def targets(rows: Sequence[Observation]) -> Vector:
+    """The measured throughputs."""
+    return np.array([row.mst for row in rows], dtype=float)
+
+
+def regress(rows: Sequence[Observation], family: Family) -> Regression:
+    """Ordinary least squares with an intercept; the least coefficients where several fit equally well."""
+    x, y = features(rows, family), targets(rows)
+    (a, b), c, rank = _least_squares(x, y)
+    centre = x.mean(axis=0)
+    centred = x - centre
+    residuals = y - (a * x[:, 0] + b * x[:, 1] + c)
+    freedom = len(rows) - rank - 1
+    sd = float(np.sqrt(residuals @ residuals / freedom)) if freedom > 0 else float("inf")
+    return Regression(family, a, b, c, sd, freedom, np.linalg.pinv(centred.T @ centred), centre, len(rows))
+
+
+def leave_one_out(rows: Sequence[Observation], family: Family) -> Vector:
+    """For each observation its value minus what the regression over all the others predicts."""
+    if len(rows) < 2:
+        raise ValueError("leaving one out needs at least two observations.")
+    x, y = features(rows, family), targets(rows)
+    errors = np.empty(len(rows))
+    for left_out in range(len(rows)):
+        kept = np.arange(len(rows)) != left_out
+        slopes, c, _ = _least_squares(x[kept], y[kept])
+        errors[left_out] = y[left_out] - (x[left_out] @ slopes + c)
+    return errors
+
+
+def loo_error(rows: Sequence[Observation], family: Family) -> float:
+    """Leave-one-out mean absolute error: the score StreamBed's code minimises (eq. 9)."""
+    return float(np.mean(np.abs(leave_one_out(rows, family))))
+
+
+@dataclass(frozen=True, slots=True)
+class HalfSplit:
+    """How well the small half of the observations predicts the large half (StreamBed, model selection)."""
+
+    rmse: dict[Family, float]
+    identifiable: bool
+
+    @property
+    def best(self) -> Family | None:
+        """The family with the least error; None where the small half cannot tell slots from memory."""
+        if not self.identifiable:
+            return None
+        return min(FAMILIES, key=lambda family: self.rmse[family])
+
+
+def half_split(observations: Iterable[Observation]) -> HalfSplit:
+    """The paper's own choice of a family: train on the lower half by slots, test on the upper half.
+
+    With repeated corner measurements the lower half often holds one number of slots only. Nothing can
+    be learnt about scaling from it, so `identifiable` is then False and `best` None. fit_capacity
+    therefore chooses by leave-one-out instead.
+    """
+    rows = sorted(observed(observations), key=lambda row: row.task_slots)
+    half = len(rows) // 2
+    if half < 1:
+        raise ValueError("the half split needs at least two observations.")
+    train, test = rows[:half], rows[half:]
+    rmse: dict[Family, float] = {}
+    identifiable = True
+    for family in FAMILIES:
+        x = features(train, family)
+        slopes, c, rank = _least_squares(x, targets(train))
+        identifiable = identifiable and rank == 2
+        misses = targets(test) - (features(test, family) @ slopes + c)
+        rmse[family] = float(np.sqrt(np.mean(misses**2)))
+    return HalfSplit(rmse, identifiable)
+
+
+def feature_rank(rows: Sequence[Observation]) -> int:
+    """How many of (memory, task slots) vary independently: 0, 1 or 2."""
+    return min(_least_squares(features(rows, family), targets(rows))[2] for family in FAMILIES)
+
+
+def _least_squares(x: Vector, y: Vector) -> tuple[Vector, float, int]:
+    """Slopes, intercept and rank of the centred problem; least norm when the rank is short."""
+    x_mean, y_mean = x.mean(axis=0), float(y.mean())
+    slopes, _, rank, _ = np.linalg.lstsq(x - x_mean, y - y_mean, rcond=None)
+    # The rank is judged on columns of one scale: megabytes and slots differ by three magnitudes.
+    spread = np.abs(x - x_mean).max(axis=0)
+    scaled = (x - x_mean)[:, spread > 1e-12 * np.abs(x).max(axis=0)]
+    rank = int(np.linalg.matrix_rank(scaled / np.abs(scaled).max(axis=0))) if scaled.size else 0
+    return np.asarray(slopes, dtype=float), y_mean - float(x_mean @ slopes), rank
