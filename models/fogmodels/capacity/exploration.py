@@ -87,7 +87,9 @@ def best_score(observations: Iterable[Observation]) -> float | None:
     varying = 2 if len({row.memory_mb for row in rows}) > 1 else 1
     if len(rows) < varying + 2 or feature_rank(rows) < varying or len({row.task_slots for row in rows}) < 2:
         return None
-    return min(loo_error(rows, family) for family in FAMILIES)
+    score = min(loo_error(rows, family) for family in FAMILIES)
+    # A perfect fit leaves rounding errors, whose ups and downs mean nothing.
+    return score if score > 1e-9 * max(row.mst for row in rows) else 0.0
 
 
 def score_history(observations: Iterable[Observation]) -> list[float | None]:

@@ -112,12 +112,22 @@ def leave_one_out(rows: Sequence[Observation], family: Family) -> Vector:
     if len(rows) < 2:
         raise ValueError("leaving one out needs at least two observations.")
     x, y = features(rows, family), targets(rows)
-    errors = np.empty(len(rows))
-    for left_out in range(len(rows)):
+    slopes, c, rank = _least_squares(x, y)
+    centred = x - x.mean(axis=0)
+    varying = centred[:, _varies(x)]
+    if rank == varying.shape[1]:
+        # Least squares needs no refits: the error left out is the residual over one minus its leverage.
+        orthogonal, _ = np.linalg.qr(varying)
+        slack = 1.0 - 1.0 / len(rows) - (orthogonal**2).sum(axis=1)
+    else:
+        slack = np.zeros(len(rows))
+    alone = slack < 1e-6  # without this row something no longer varies: only a refit can tell
+    errors = (y - (x @ slopes + c)) / np.where(alone, 1.0, slack)
+    for left_out in np.flatnonzero(alone):
         kept = np.arange(len(rows)) != left_out
         slopes, c, _ = _least_squares(x[kept], y[kept])
         errors[left_out] = y[left_out] - (x[left_out] @ slopes + c)
-    return errors
+    return np.asarray(errors, dtype=float)
 
 
 def loo_error(rows: Sequence[Observation], family: Family) -> float:
@@ -171,9 +181,13 @@ def feature_rank(rows: Sequence[Observation]) -> int:
 def _least_squares(x: Vector, y: Vector) -> tuple[Vector, float, int]:
     """Slopes, intercept and rank of the centred problem; least norm when the rank is short."""
     x_mean, y_mean = x.mean(axis=0), float(y.mean())
-    slopes, _, rank, _ = np.linalg.lstsq(x - x_mean, y - y_mean, rcond=None)
+    slopes, _, _, _ = np.linalg.lstsq(x - x_mean, y - y_mean, rcond=None)
     # The rank is judged on columns of one scale: megabytes and slots differ by three magnitudes.
-    spread = np.abs(x - x_mean).max(axis=0)
-    scaled = (x - x_mean)[:, spread > 1e-12 * np.abs(x).max(axis=0)]
-    rank = int(np.linalg.matrix_rank(scaled / np.abs(scaled).max(axis=0))) if scaled.size else 0
+    varying = (x - x_mean)[:, _varies(x)]
+    rank = int(np.linalg.matrix_rank(varying / np.abs(varying).max(axis=0))) if varying.size else 0
     return np.asarray(slopes, dtype=float), y_mean - float(x_mean @ slopes), rank
+
+
+def _varies(x: Vector) -> NDArray[np.bool_]:
+    """Which columns hold more than one value."""
+    return np.asarray(np.ptp(x, axis=0) > 0)
