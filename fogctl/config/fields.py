@@ -1,4 +1,4 @@
-"""The field types of the files a user writes: quantities, names, node ranges; for pydantic and JSON Schema."""
+"""The field types of the files a user writes: quantities, names and node ranges, typed for pydantic."""
 
 from __future__ import annotations
 
