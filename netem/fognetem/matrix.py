@@ -80,7 +80,7 @@ class LatencyMatrix:
                 yield a, b, self.path(a, b)
 
     def max_rtt_ms(self, nodes: Iterable[str] | None = None, origin: str | None = None) -> float:
-        """The largest RTT between two of the nodes, or from `origin` to one of them; 0 if there is no pair."""
+        """The largest RTT between two of the nodes, or from `origin` to one of them; 0 without a pair."""
         chosen = self.nodes if nodes is None else tuple(nodes)
         if origin is not None:
             return max((self.rtt_ms(origin, node) for node in chosen), default=0.0)
