@@ -1,0 +1,144 @@
+"""The ledger: every change to the host, written down durably before it is made, so that it can be undone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fogctl.errors import FAILED, FogError
+from fogctl.testbed.steps import LASTING, Step
+
+
+def encode(step: Step) -> dict[str, Any]:
+    """A step as plain JSON: its class's name and its fields."""
+    fields = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}  # type: ignore[arg-type]
+    return {"step": type(step).__name__, **fields}
+
+
+def decode(record: dict[str, Any], types: Iterable[type]) -> Step:
+    """The step that `encode` made into this record; ValueError if it is none of these types."""
+    fields = dict(record)
+    name = fields.pop("step", None)
+    for known in types:
+        if known.__name__ == name:
+            try:
+                step: Step = known(**{key: _frozen(value) for key, value in fields.items()})
+            except TypeError as error:
+                raise ValueError(f"fields do not fit {name}: {error}") from None
+            return step
+    raise ValueError(f"unknown step {name!r}")
+
+
+def _frozen(value: Any) -> Any:
+    """JSON knows lists only; steps hold tuples."""
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+class Ledger:
+    """The steps recorded and not yet undone, oldest first, backed by an append-only file of JSON lines.
+
+    A line counts from its newline on: a step is made only after its whole line is on the disk, so a torn last
+    line speaks of something that never happened. After a reboot of the host, what the kernel held is gone and
+    only lasting steps (files) remain ours.
+    """
+
+    def __init__(self, file: Path, types: Sequence[type], boot_id: str) -> None:
+        self.file = file
+        self._types = types
+        self._boot_id = boot_id
+        self._steps: dict[Step, None] = {}
+        self._written_boot = ""
+        self._descriptor: int | None = None
+        self._whole_bytes = 0
+        try:
+            raw = file.read_bytes()
+        except FileNotFoundError:
+            return
+        self._whole_bytes = raw.rfind(b"\n") + 1
+        for number, line in enumerate(raw[: self._whole_bytes].splitlines(), start=1):
+            self._replay(line, number)
+        if self._written_boot != boot_id:
+            self._drop_volatile()
+
+    def _replay(self, line: bytes, number: int) -> None:
+        try:
+            record = json.loads(line)
+            if "boot" in record:
+                if self._written_boot:
+                    self._drop_volatile()
+                self._written_boot = record["boot"]
+            elif "undone" in record:
+                self._steps.pop(decode(record["undone"], self._types), None)
+            else:
+                self._steps[decode(record, self._types)] = None
+        except (ValueError, TypeError) as error:
+            raise FogError(
+                f"not a ledger entry of this version of fogctl: {error}",
+                file=self.file,
+                line=number,
+                hint="use the version that made it, or repair the line by hand; it says what to undo",
+                exit_code=FAILED,
+            ) from None
+
+    def _drop_volatile(self) -> None:
+        self._steps = {step: None for step in self._steps if isinstance(step, LASTING)}
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What was recorded and not undone, oldest first."""
+        return tuple(self._steps)
+
+    def __contains__(self, step: object) -> bool:
+        return step in self._steps
+
+    def record(self, step: Step) -> None:
+        """Put a step on the disk; only then may it be made."""
+        if step in self._steps:
+            return
+        self._append(encode(step))
+        self._steps[step] = None
+
+    def forget(self, step: Step) -> None:
+        """Note that a step is undone. Not forced to the disk: undoing it once more does no harm."""
+        if step in self._steps:
+            self._append({"undone": encode(step)}, durable=False)
+            del self._steps[step]
+
+    def _append(self, record: dict[str, Any], durable: bool = True) -> None:
+        lines = [record]
+        if self._written_boot != self._boot_id:
+            lines.insert(0, {"boot": self._boot_id})
+            self._written_boot = self._boot_id
+        descriptor = self._open()
+        os.write(descriptor, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        if durable:
+            os.fsync(descriptor)
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            fresh = not self.file.exists()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self._descriptor = os.open(self.file, flags, 0o644)
+            os.ftruncate(self._descriptor, self._whole_bytes)
+            if fresh:
+                sync_folder(self.file.parent)
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,77 @@
+"""One fogctl at a time: whoever changes a testbed holds its lock, and a second one is told who does."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from fogctl.errors import REFUSED, FogError
+
+LOCK = "lock"
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the testbed's lock during the body, or refuse; the folder is made if missing.
+
+    The kernel frees the lock when its holder ends, however it ends, so a lock is never stale.
+    """
+    path = folder / LOCK
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = os.read(descriptor, 4096)
+            os.close(descriptor)
+            raise _refusal(folder.name, said) from None
+        if _same_file(descriptor, path):
+            break
+        os.close(descriptor)  # its holder removed the testbed between our open and our lock
+    try:
+        about = {
+            "pid": os.getpid(),
+            "since": datetime.now().strftime("%H:%M:%S"),
+            "command": " ".join(["fogctl", *sys.argv[1:]]),
+        }
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(about).encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def shared_parts(state_dir: Path) -> Iterator[None]:
+    """Wait for, then hold, the lock on what testbeds share; held for moments only."""
+    descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _refusal(testbed: str, said: bytes) -> FogError:
+    try:
+        about = json.loads(said)
+        who = f"`{about['command']}` (pid {about['pid']}, since {about['since']})"
+    except (ValueError, KeyError, TypeError):
+        who = "another fogctl"
+    return FogError(
+        f"testbed {testbed} is being changed by {who}", hint="wait until it is done", exit_code=REFUSED
+    )

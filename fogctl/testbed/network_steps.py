@@ -1,0 +1,129 @@
+"""Steps that make network namespaces and wire them together."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from fogctl.testbed import kernel
+from fogctl.testbed.host import LinuxHost
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMount:
+    """A folder mounted on itself and shared, so that namespaces named in it are seen everywhere.
+
+    `ip netns add` does the same to /run/netns when it is first used.
+    """
+
+    path: str
+
+    def describe(self) -> str:
+        """What the step makes."""
+        return f"shared mount of {self.path} on itself"
+
+    def present(self, host: LinuxHost) -> bool:
+        """Whether anything is mounted there."""
+        return host.mounted(self.path)
+
+    def apply(self, host: LinuxHost) -> None:  # noqa: ARG002
+        """Mount it."""
+        kernel.mount(self.path, self.path, flags=kernel.BIND | kernel.RECURSIVE)
+        kernel.mount("", self.path, flags=kernel.SHARED | kernel.RECURSIVE)
+
+    def undo(self, host: LinuxHost) -> None:
+        """Unmount it unless somebody named a namespace there."""
+        if host.mounted(self.path) and not any(Path(self.path).iterdir()):
+            kernel.unmount(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class AddNamespace:
+    """A named network namespace."""
+
+    name: str
+
+    def describe(self) -> str:
+        """What the step makes."""
+        return f"network namespace {self.name}"
+
+    def present(self, host: LinuxHost) -> bool:
+        """Whether the name leads to a namespace."""
+        return host.namespace_inode(self.name) is not None
+
+    def taken(self, host: LinuxHost) -> str | None:
+        """Anything of that name."""
+        return self.describe() if os.path.lexists(host.namespace_file(self.name)) else None
+
+    def apply(self, host: LinuxHost) -> None:
+        """Make it."""
+        host.add_namespace(self.name)
+
+    def undo(self, host: LinuxHost) -> None:
+        """End everything inside and remove it."""
+        host.remove_namespace(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class AddBridge:
+    """A bridge, which nodes plug into."""
+
+    namespace: str
+    name: str
+    address: str | None = None
+
+    def describe(self) -> str:
+        """What the step makes."""
+        return f"bridge {self.name} in {self.namespace}"
+
+    def present(self, host: LinuxHost) -> bool:
+        """Whether it is up, with its address."""
+        link = host.links(self.namespace).get(self.name)
+        return link is not None and link.up and (self.address is None or self.address in link.addresses)
+
+    def apply(self, host: LinuxHost) -> None:
+        """Make it."""
+        host.add_bridge(self.namespace, self.name, self.address)
+
+    def undo(self, host: LinuxHost) -> None:
+        """Remove it."""
+        host.remove_link(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class AddLink:
+    """An interface of a node with its address, wired to a port of the switch."""
+
+    namespace: str
+    interface: str
+    address: str
+    switch: str
+    port: str
+    bridge: str
+
+    def describe(self) -> str:
+        """What the step makes."""
+        return f"interface {self.interface} {self.address} in {self.namespace}"
+
+    def present(self, host: LinuxHost) -> bool:
+        """Whether both ends are up, addressed and wired."""
+        here = host.links(self.namespace).get(self.interface)
+        there = host.links(self.switch).get(self.port)
+        return (
+            here is not None
+            and there is not None
+            and here.up
+            and there.up
+            and self.address in here.addresses
+            and there.bridge == self.bridge
+        )
+
+    def apply(self, host: LinuxHost) -> None:
+        """Make it."""
+        host.add_veth(self.namespace, self.interface, self.address, self.switch, self.port, self.bridge)
+
+    def undo(self, host: LinuxHost) -> None:
+        """Remove it; either end takes the other along."""
+        host.remove_link(self.namespace, self.interface)
+        host.remove_link(self.switch, self.port)

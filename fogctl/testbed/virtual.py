@@ -1,0 +1,263 @@
+"""Virtual testbeds: emulated nodes on one Linux host, brought up, mended, observed and taken down."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fognetem import NetemError
+from fognetem.matrix import Path as NetworkPath
+
+from fogctl.errors import FAILED, REFUSED, FogError
+from fogctl.testbed import latency, lock, state
+from fogctl.testbed import plan as planning
+from fogctl.testbed.build import Progress, make, missing, outdated, refuse_foreign, silent, undo
+from fogctl.testbed.host import LinuxHost
+from fogctl.testbed.ledger import Ledger
+from fogctl.testbed.model import Testbed
+from fogctl.testbed.running import Running
+from fogctl.testbed.status import NodeStatus, Status, observe
+from fogctl.testbed.steps import SHARED, STEP_TYPES, AddNamespace, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What `up` would do, or did."""
+
+    removed: tuple[Step, ...]
+    made: tuple[Step, ...]
+    whole: int
+    """Steps in the whole plan."""
+    latency: str = ""
+    """Which latency backend, and why."""
+
+
+class Virtual:
+    """One virtual testbed. Satisfies `fogctl.testbed.kind.TestbedKind`."""
+
+    def __init__(
+        self, testbed: Testbed, state_dir: Path | None = None, host: LinuxHost | None = None
+    ) -> None:
+        self._testbed = testbed
+        self._state_dir = state_dir or state.state_dir()
+        self._state = state.StateFolder.of(testbed.name, self._state_dir)
+        self._host = host or LinuxHost()
+
+    @property
+    def testbed(self) -> Testbed:
+        """What it is made of."""
+        return self._testbed
+
+    @property
+    def running(self) -> Running:
+        """The testbed as it is up; FogError if it is not."""
+        return Running.load(self._testbed.name, self._state_dir, self._host)
+
+    # Up
+
+    def changes(self) -> Changes:
+        """What `up` would do now; touches nothing."""
+        nodes, injected, why = self._plan()
+        wanted = [*nodes, *injected]
+        ledger = self._ledger()
+        refuse_foreign(nodes, ledger, self._host)
+        return Changes(tuple(outdated(ledger, wanted)), tuple(missing(wanted, self._host)), len(wanted), why)
+
+    def up(self, progress: Progress = silent) -> Changes:
+        """Build what is missing of the testbed and remove what no longer belongs to it.
+
+        Checks everything it can before it touches anything. Killed at any point, `down` undoes what was done.
+        """
+        _require_root()
+        nodes, injected, why = self._plan()
+        self._state.make()
+        with self._changing() as ledger:
+            refuse_foreign(nodes, ledger, self._host)
+            old = outdated(ledger, [*nodes, *injected])
+            backend = why.partition(":")[0] or None
+            self._state.save(state.Record(self._testbed, self._testbed.latencies, backend))
+            undo([step for step in old if not isinstance(step, SHARED)], ledger, self._host)
+            made = self._make_nodes(nodes, ledger, progress)
+            if any(isinstance(step, AddNamespace) for step in made):
+                # An emulation that was running looks into namespaces that are gone: start afresh.
+                undo([step for step in reversed(ledger.steps) if _injects(step)], ledger, self._host)
+            made += make(injected, ledger, self._host, progress)
+        return Changes(tuple(old), tuple(made), len(nodes) + len(injected), why)
+
+    def _make_nodes(self, nodes: list[Step], ledger: Ledger, progress: Progress) -> list[Step]:
+        common = [step for step in nodes if isinstance(step, SHARED)]
+        own = [step for step in nodes if not isinstance(step, SHARED)]
+        with lock.shared_parts(self._state_dir):
+            made = make(common, ledger, self._host, siblings=self._siblings())
+        return made + make(own, ledger, self._host, progress)
+
+    def _plan(self) -> tuple[list[Step], list[Step], str]:
+        """The steps for the nodes, those for the latencies, and which backend injects them."""
+        nodes = planning.plan(self._testbed, self._host.cgroup_hierarchies())
+        with _as_fog_error():
+            chosen = latency.choose(self._testbed, str(self._state.network), self._host)
+            if chosen is None:
+                return nodes, [], ""
+            injected = latency.plan(self._testbed.latencies, chosen.backend)
+        return nodes, injected, f"{chosen.name}: {chosen.why}"
+
+    # Down
+
+    def down(self, progress: Progress = silent) -> int:
+        """Undo everything the ledger holds; answers how many steps that were. Does nothing twice."""
+        _require_root()
+        return take_down(self._state, self._host, progress)
+
+    # While it is up
+
+    def status(self) -> Status:
+        """What is there and what is missing."""
+        running = self.running
+        hierarchies = running.hierarchies
+        lacking: list[Step] = []
+        wanted = planning.plan(running.testbed, hierarchies)
+        if os.geteuid() == 0:
+            if running.record.backend is not None:
+                wanted += latency.plan(running.latencies, running.backend)
+            with _as_fog_error():
+                lacking = missing(wanted, self._host)
+        said = tuple(step.describe() for step in lacking)
+        nodes = tuple(
+            replace(
+                node, missing=tuple(step.describe() for step in lacking if _belongs(step, running, node.name))
+            )
+            for node in observe(running.testbed, running.latencies, hierarchies)
+        )
+        condition = "up" if not lacking else "down" if len(lacking) == len(wanted) else "half-built"
+        return Status(
+            running.testbed.name, running.testbed.kind.value, condition, running.record.backend, nodes, said
+        )
+
+    def observe(self) -> tuple[NodeStatus, ...]:
+        """What each node uses at this moment."""
+        running = self.running
+        return observe(running.testbed, running.latencies, running.hierarchies)
+
+    def start(self, node: str, argv: Sequence[str], log: Path) -> int:
+        """Start a process on a node, its output appended to `log`; answers its process id."""
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                self.running.exec_argv(node, argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        return child.pid
+
+    def stop(self, node: str, pid: int) -> None:
+        """End a process on a node at once; refuses one that is not on that node."""
+        running = self.running
+        from fogctl.testbed import processes
+
+        if pid not in processes.in_group(running.groups(node)[0]):
+            raise FogError(f"process {pid} does not run on node {node}", exit_code=FAILED)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    def set_share(self, node: str, fraction: float | None) -> None:
+        """Give a node this fraction of its CPU quota from now on; None lifts the quota."""
+        self.running.set_share(node, fraction)
+
+    def set_latency(self, a: str, b: str, path: NetworkPath) -> None:
+        """Put this path between two nodes from now on."""
+        running = self.running
+        wanted = running.latencies.with_path(running.node(a).name, running.node(b).name, path)
+        with _as_fog_error():
+            running.apply(latency.difference(running.latencies, wanted, running.backend), wanted)
+
+    # Inner workings
+
+    @contextmanager
+    def _changing(self) -> Iterator[Ledger]:
+        """The testbed's lock and ledger; a folder in which nothing was recorded does not stay."""
+        with lock.held(self._state.folder), _as_fog_error():
+            ledger = self._ledger()
+            try:
+                yield ledger
+            finally:
+                ledger.close()
+                self._host.close()
+                if not ledger.steps:
+                    self._state.remove()
+
+    def _ledger(self) -> Ledger:
+        return Ledger(self._state.ledger, latency.ALL_STEP_TYPES, self._host.boot_id())
+
+    def _siblings(self) -> frozenset[Step]:
+        return shared_by_others(self._state, self._host)
+
+
+def take_down(folder: state.StateFolder, host: LinuxHost, progress: Progress = silent) -> int:
+    """Undo everything in a testbed's ledger, whatever its description says by now; answers how many steps."""
+    if not folder.exists:
+        return 0
+    with lock.held(folder.folder), _as_fog_error():
+        ledger = Ledger(folder.ledger, latency.ALL_STEP_TYPES, host.boot_id())
+        held = ledger.steps
+        try:
+            undo([step for step in reversed(held) if not isinstance(step, SHARED)], ledger, host, progress)
+            host.close()
+            with lock.shared_parts(folder.folder.parent):
+                others = shared_by_others(folder, host)
+                common = [step for step in reversed(held) if isinstance(step, SHARED)]
+                undo([step for step in common if step not in others], ledger, host)
+                folder.remove()
+        finally:
+            ledger.close()
+            host.close()
+    return len(held)
+
+
+def shared_by_others(folder: state.StateFolder, host: LinuxHost) -> frozenset[Step]:
+    """The shared steps that other testbeds hold."""
+    found: set[Step] = set()
+    for other in state.remembered(folder.folder.parent):
+        if other != folder:
+            with contextlib.suppress(FogError):
+                ledger = Ledger(other.ledger, latency.ALL_STEP_TYPES, host.boot_id())
+                found.update(step for step in ledger.steps if isinstance(step, SHARED))
+    return frozenset(found)
+
+
+def _injects(step: Step) -> bool:
+    return not isinstance(step, STEP_TYPES)
+
+
+def _belongs(step: Step, running: Running, node: str) -> bool:
+    """Whether a step makes a part of that node."""
+    own = {running.namespace(node), *running.groups(node)}
+    for field in ("name", "namespace", "group", "path"):
+        value = getattr(step, field, None)
+        if value in own or (isinstance(value, str) and running.namespace(node) in value.split("/")):
+            return True
+    return False
+
+
+@contextmanager
+def _as_fog_error() -> Iterator[None]:
+    """What fognetem expects to go wrong is an expected failure here too."""
+    try:
+        yield
+    except NetemError as error:
+        raise FogError(str(error), exit_code=FAILED) from error
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise FogError(
+            "virtual nodes need root: they are network namespaces and control groups",
+            hint="run with sudo, or use kind: sim",
+            exit_code=REFUSED,
+        )
