@@ -1,0 +1,152 @@
+"""Sends a trace's records on schedule: each numbered, at its own instant, however late the last one was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Sink(Protocol):
+    """Where records go."""
+
+    def send(self, number: int, value: bytes) -> None:
+        """Take one record; may buffer."""
+        ...
+
+    def flush(self) -> None:
+        """Return when everything taken has arrived."""
+        ...
+
+
+class Clock(Protocol):
+    """Time that passes; tests bring their own."""
+
+    def now(self) -> float:
+        """Seconds from some fixed instant."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Let that much time pass."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MonotonicClock:
+    """The machine's monotonic clock."""
+
+    def now(self) -> float:
+        """Seconds since boot."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep."""
+        time.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a trace is played: `speed` seconds of it in each second, every record `copies` times."""
+
+    speed: float = 10.0
+    copies: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 < self.speed < float("inf")):
+            raise ValueError(f"the speed factor must be above 0, not {self.speed}")
+        if self.copies < 1:
+            raise ValueError(f"copies must be at least 1, not {self.copies}")
+
+    def due_s(self, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """When each record is due, in seconds after the start; copies share their original's instant."""
+        return np.repeat((times_s - times_s[0]) / self.speed, self.copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay did. Errors are how late a record was handed over, against the fixed schedule."""
+
+    records: int
+    first_number: int
+    duration_s: float
+    scheduled_s: float
+    error_ms_p50: float
+    error_ms_p99: float
+    error_ms_max: float
+    late_s: float
+    """How far behind the schedule the last record was: a replay that keeps up ends with about 0."""
+
+    @property
+    def kept_up(self) -> bool:
+        """Whether the schedule was held: not more than a tenth of a second behind at the end."""
+        return self.late_s <= 0.1
+
+
+def replay(
+    values: Iterable[bytes],
+    due_s: NDArray[np.float64],
+    sink: Sink,
+    *,
+    first_number: int = 0,
+    clock: Clock | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> Replayed:
+    """Send value k at due_s[k] seconds after the start, numbered first_number + k.
+
+    The schedule is absolute: time lost is made up, never added, so a long replay does not drift.
+    """
+    if due_s.size == 0:
+        raise ValueError("there is nothing to replay: the trace is empty")
+    if (np.diff(due_s) < 0).any():
+        raise ValueError("records must be in order of time: clean the trace first")
+    clock = clock or MonotonicClock()
+    late = np.empty(due_s.size, dtype=np.float64)
+    start = clock.now()
+    sent = 0
+    records = _exactly(values, due_s.size)
+    schedule = due_s.tolist()
+    for due, value in zip(schedule, records, strict=True):
+        ahead = start + due - clock.now()
+        if ahead > 0:
+            clock.sleep(ahead)
+        late[sent] = clock.now() - start - due
+        sink.send(first_number + sent, value)
+        sent += 1
+        if on_progress is not None and sent % 1000 == 0:
+            on_progress(sent)
+    sink.flush()
+    if on_progress is not None:
+        on_progress(sent)
+    error_ms = np.abs(late) * 1000
+    return Replayed(
+        records=sent,
+        first_number=first_number,
+        duration_s=clock.now() - start,
+        scheduled_s=float(due_s[-1]),
+        error_ms_p50=float(np.percentile(error_ms, 50)),
+        error_ms_p99=float(np.percentile(error_ms, 99)),
+        error_ms_max=float(error_ms.max()),
+        late_s=max(0.0, float(late[-1])),
+    )
+
+
+def copied(values: Iterable[bytes], copies: int) -> Iterator[bytes]:
+    """Each value `copies` times in a row."""
+    for value in values:
+        for _ in range(copies):
+            yield value
+
+
+def _exactly(values: Iterable[bytes], count: int) -> Iterator[bytes]:
+    seen = 0
+    for value in values:
+        if seen == count:
+            raise ValueError(f"there are more records than the {count} of the schedule")
+        yield value
+        seen += 1
+    if seen < count:
+        raise ValueError(f"there are {seen} records but {count} in the schedule")
