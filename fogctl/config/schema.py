@@ -25,12 +25,8 @@ _TITLES = {Schema.testbed: "fogctl testbed.yaml", Schema.board: "fogctl board pr
 
 def json_schema(which: Schema) -> dict[str, Any]:
     """The schema as plain data."""
-    made = _MODELS[which].model_json_schema(mode="validation")
-    return (
-        {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-        | _as_written(made)
-        | {"title": _TITLES[which]}
-    )
+    made: dict[str, Any] = _as_written(_MODELS[which].model_json_schema(mode="validation"))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": _TITLES[which], **made}
 
 
 def text(which: Schema) -> str:

@@ -1,0 +1,229 @@
+"""`fogctl init`: write a testbed.yaml that fits this host, check it, and bring the testbed up."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+
+from fogctl.cli.output import Format, OutputOption, emit, stderr
+from fogctl.config import boards as profiles
+from fogctl.config import shipped, source, testbed
+from fogctl.config.fields import testbed_name
+from fogctl.config.shares import Capacity, percent
+from fogctl.config.shipped import Draft, Example
+from fogctl.errors import FAILED, FogError
+from fogctl.testbed.model import Kind, Testbed
+
+
+def init(
+    name: Annotated[
+        str | None, typer.Argument(help="The testbed's name; the example's if not given.", show_default=False)
+    ] = None,
+    kind: Annotated[
+        Kind, typer.Option(help="virtual: nodes emulated on this host; k3s: real boards; sim: a model.")
+    ] = Kind.virtual,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How many edge nodes; the example's number if not given.", show_default=False
+        ),
+    ] = None,
+    example: Annotated[Example, typer.Option(help="The testbed to start from.")] = Example.gesscale,
+    hosts: Annotated[
+        Path | None, typer.Option(help="A file of real boards, for --kind k3s.", show_default=False)
+    ] = None,
+    file: Annotated[Path, typer.Option("--testbed", help="Where to write it.")] = Path("testbed.yaml"),
+    no_up: Annotated[bool, typer.Option("--no-up", help="Only write the files.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write and change nothing; print what would be.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    output: OutputOption = Format.table,
+) -> None:
+    """Write testbed.yaml (and its latency matrix) to fit this host, check it, and bring the testbed up.
+
+    \b
+    Examples:
+      sudo fogctl init                          ten emulated Raspberry Pi 4, 0 to 300 ms apart
+      sudo fogctl init mycity --example city    three sites with jitter, loss and a schedule
+      fogctl init --kind sim --nodes 50         a model: no root, nothing to bring up
+      fogctl init --no-up --nodes 4             only write the files
+    """
+    _refuse_what_is_not_there(kind, hosts)
+    if name is not None:
+        name = _checked_name(name)
+    draft = _draft(example, kind, name, nodes, file)
+    planned = _check(draft, file)
+    _refuse_overwriting(draft, file, planned.name, force)
+    if not dry_run:
+        _write(draft, file)
+    told = _facts(planned, draft, file, dry_run)
+    if dry_run:
+        told["steps"] = _steps(planned) if planned.kind is Kind.virtual and not no_up else []
+        emit(output, told, *(_dry_run_text(draft, file, told["steps"])))
+        return
+    stderr().print(_written_text(planned, draft, file), highlight=False, soft_wrap=True)
+    told["up"], said = _go_on(planned, file, no_up)
+    emit(output, told, said)
+
+
+def _refuse_what_is_not_there(kind: Kind, hosts: Path | None) -> None:
+    if kind is Kind.k3s:
+        raise FogError("the kind k3s is not available yet", key="--kind", hint="use virtual or sim")
+    if hosts is not None:
+        raise FogError("real boards need --kind k3s", key="--hosts", hint="use --nodes N for emulated ones")
+
+
+def _checked_name(name: str) -> str:
+    try:
+        return testbed_name(name)
+    except ValueError as error:
+        raise FogError(str(error), key="NAME") from None
+
+
+def _draft(example: Example, kind: Kind, name: str | None, nodes: int | None, file: Path) -> Draft:
+    # A matrix named after its testbed file lets several of them live in one folder.
+    matrix = "latencies.csv" if file.name == "testbed.yaml" else f"{file.stem}-latencies.csv"
+    made = shipped.draft(
+        example, Capacity.of_this_host(), profiles.load_all(), name, nodes, kind, matrix_name=matrix
+    )
+    files = {(file.name if part == "testbed.yaml" else part): text for part, text in made.files.items()}
+    return Draft(files, made.scale_cpu, made.scale_memory)
+
+
+def _check(draft: Draft, file: Path) -> Testbed:
+    """The testbed as it will be loaded again: read back from a scratch folder before anything is written."""
+    with tempfile.TemporaryDirectory(prefix="fogctl-init-") as scratch:
+        for part, text in draft.files.items():
+            (Path(scratch) / part).write_text(text, encoding="utf-8")
+        return testbed.load(Path(scratch) / file.name)
+
+
+def _refuse_overwriting(draft: Draft, file: Path, name: str, force: bool) -> None:
+    taken = [file.parent / part for part in draft.files if os.path.lexists(file.parent / part)]
+    if taken and not force:
+        raise FogError(
+            f"{' and '.join(map(str, taken))} {'exists' if len(taken) == 1 else 'exist'} already",
+            hint="bring it up with: fogctl up; or overwrite it with --force",
+        )
+    if any(path.is_dir() for path in taken):
+        raise FogError("is a folder", file=taken[0], hint="name another file with --testbed")
+    if not file.parent.is_dir():
+        raise FogError(
+            "no such folder", file=file.parent, hint="make it first, or name another file with --testbed"
+        )
+    old = _name_in(file)
+    if old is not None and old != name and _is_up(old):
+        raise FogError(
+            f'describes the testbed "{old}", which is up',
+            file=file,
+            hint=f"take it down first: sudo fogctl down --testbed {file}; or name another file",
+        )
+
+
+def _name_in(file: Path) -> str | None:
+    try:
+        found = source.read(file).data
+    except FogError:
+        return None
+    name = found.get("name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _is_up(name: str) -> bool:
+    from fogctl.testbed import state
+
+    try:
+        return state.StateFolder.of(testbed_name(name), state.state_dir()).exists
+    except ValueError:
+        return False
+
+
+def _write(draft: Draft, file: Path) -> None:
+    """Write each file whole or not at all, the testbed last: it never names a matrix that is not there."""
+    for part in sorted(draft.files, key=lambda part: part == file.name):
+        target = file.parent / part
+        scratch = target.with_name(f".{part}.new")
+        try:
+            scratch.write_text(draft.files[part], encoding="utf-8")
+            scratch.replace(target)
+        except OSError as error:
+            scratch.unlink(missing_ok=True)
+            raise FogError(f"cannot be written: {error.strerror}", file=target, exit_code=FAILED) from None
+
+
+def _facts(planned: Testbed, draft: Draft, file: Path, dry_run: bool) -> dict[str, Any]:
+    return {
+        "name": planned.name,
+        "kind": planned.kind.value,
+        "nodes": [node.name for node in planned.nodes],
+        "files": [str(file.parent / part) for part in draft.files],
+        "scale": {"cpu": draft.scale_cpu, "memory": draft.scale_memory},
+        "cpu_cores": round(planned.cpu_cores, 6),
+        "dry_run": dry_run,
+    }
+
+
+def _steps(planned: Testbed) -> list[str]:
+    """What bringing it up would change on this host."""
+    from fogctl.testbed.virtual import Virtual
+
+    return [step.describe() for step in Virtual(planned).changes().made] if os.geteuid() == 0 else []
+
+
+def _dry_run_text(draft: Draft, file: Path, steps: list[str]) -> list[str]:
+    lines = []
+    for part, text in draft.files.items():
+        lines += [f"would write {file.parent / part}:", text.replace("[", "\\[")]
+    lines += [f"would make {step}".replace("[", "\\[") for step in steps]
+    return [*lines, "dry run: nothing was written, nothing was changed"]
+
+
+def _written_text(planned: Testbed, draft: Draft, file: Path) -> str:
+    written = " and ".join(str(file.parent / part) for part in draft.files)
+    share = f"; together they may use {planned.cpu_cores:.2g} host cores (scale {percent(draft.scale_cpu)})"
+    return f"wrote {written}: {len(planned.nodes)} nodes" + (share if planned.kind is Kind.virtual else "")
+
+
+def _go_on(planned: Testbed, file: Path, no_up: bool) -> tuple[bool, str]:
+    """Bring it up where that is asked for and possible; says what was done or how to go on."""
+    up = "fogctl up" if file == Path("testbed.yaml") else f"fogctl up --testbed {file}"
+    if planned.kind is Kind.sim:
+        return False, "a sim testbed has nothing to bring up: it is ready"
+    if no_up:
+        return False, f"bring it up with: sudo {up}"
+    if os.geteuid() != 0:
+        return False, f"virtual nodes need root; go on with: sudo {up}"
+    try:
+        changed = _bring_up(planned)
+    except FogError as error:
+        raise FogError(
+            f"{error}\n{file} stays as it is: mend what is said above, then run: {up}"
+            f" (to undo what was made: {up.replace(' up', ' down')})",
+            exit_code=error.exit_code,
+        ) from error
+    return True, f'the testbed "{planned.name}" is up: {changed}; look at it with: fogctl status'
+
+
+def _bring_up(planned: Testbed) -> str:
+    from fogctl.testbed.virtual import Virtual
+
+    columns = (
+        TextColumn("bringing up"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} {task.description}"),
+    )
+    with Progress(*columns, console=stderr(), transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def show(done: int, total: int, doing: str) -> None:
+            progress.update(task, completed=done, total=total, description=doing)
+
+        changes = Virtual(planned).up(show)
+    backend = f", latencies by {changes.latency}" if changes.latency else ""
+    return f"{len(planned.nodes)} nodes, {len(changes.made)} of {changes.whole} steps made{backend}"
