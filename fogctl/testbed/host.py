@@ -190,8 +190,8 @@ class LinuxHost:
         self, namespace: str, interface: str, address: str, switch: str, port: str, bridge: str
     ) -> None:
         """An interface with an address in one namespace, wired to a bridge in another."""
+        known = self._links.pop(switch, None)
         self._links.pop(namespace, None)
-        self._links.pop(switch, None)
         node = os.open(self.namespace_file(namespace), os.O_RDONLY | os.O_CLOEXEC)
         try:
             with self.netlink(switch) as netlink:
@@ -211,6 +211,9 @@ class LinuxHost:
             plain, length = address.split("/")
             netlink.addr("add", index=index, address=plain, prefixlen=int(length))
             netlink.link("set", index=index, state="up")
+        if known is not None:
+            # Reading a switch of hundreds of ports anew after each one would cost the square of their number.
+            self._links[switch] = {**known, port: Link(port, True, bridge, frozenset())}
 
     def remove_link(self, namespace: str, name: str) -> None:
         """Remove an interface; nothing happens if it, or its namespace, is gone."""

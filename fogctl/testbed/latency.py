@@ -1,30 +1,17 @@
-"""How a testbed's latencies are injected: the seam between virtual nodes and fognetem."""
+"""How a virtual testbed's latencies are injected: the seam between its nodes and fognetem."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import fognetem
-from fognetem.endpoint import Endpoint
-from fognetem.matrix import LatencyMatrix
+from fognetem import Backend, Choice, Endpoint, Kernel, NetemError, UserSpace
 
 from fogctl.testbed import names
 from fogctl.testbed.host import LinuxHost
 from fogctl.testbed.model import Testbed
 from fogctl.testbed.steps import STEP_TYPES, Step
 
-ALL_STEP_TYPES: tuple[type, ...] = (*STEP_TYPES, *getattr(fognetem, "STEP_TYPES", ()))
+ALL_STEP_TYPES: tuple[type, ...] = (*STEP_TYPES, *fognetem.STEP_TYPES)
 """Every class of step a ledger may hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Injection:
-    """Which backend injects a testbed's latencies, and why that one."""
-
-    backend: Any
-    name: str
-    why: str
 
 
 def endpoints(testbed: Testbed) -> tuple[Endpoint, ...]:
@@ -35,21 +22,21 @@ def endpoints(testbed: Testbed) -> tuple[Endpoint, ...]:
     )
 
 
-def choose(testbed: Testbed, run_dir: str, host: LinuxHost) -> Injection | None:
-    """The backend this kernel offers; None until there is one."""
-    return None
+def choose(testbed: Testbed, run_dir: str, host: LinuxHost) -> Choice | None:
+    """The backend this host can run. None if it can run none and the testbed asks for no impairment."""
+    try:
+        return fognetem.choose(endpoints(testbed), run_dir, "auto", host)
+    except NetemError:
+        if testbed.latencies.paths or testbed.schedule:
+            raise
+        return None
 
 
-def backend(testbed: Testbed, run_dir: str, name: str) -> Any:
+def backend(testbed: Testbed, run_dir: str, name: str) -> Backend:
     """The backend of that name, as chosen when the testbed came up."""
-    raise NotImplementedError
+    return Kernel(endpoints(testbed)) if name == "kernel" else UserSpace(endpoints(testbed), run_dir)
 
 
-def difference(old: LatencyMatrix, new: LatencyMatrix, backend: Any) -> list[Step]:
-    """The steps that change what is injected from the old latencies to the new ones."""
-    return []
-
-
-def plan(latencies: LatencyMatrix, backend: Any) -> list[Step]:
-    """The steps that inject these latencies."""
-    return []
+def injects(step: Step) -> bool:
+    """Whether a step is one of fognetem's."""
+    return isinstance(step, fognetem.STEP_TYPES)

@@ -59,6 +59,21 @@ def shared_parts(state_dir: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def holder(folder: Path) -> str | None:
+    """Who changes the testbed at this moment; None if nobody does."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _who(os.read(descriptor, 4096))
+    finally:
+        os.close(descriptor)
+    return None
+
+
 def _same_file(descriptor: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
@@ -66,12 +81,15 @@ def _same_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _refusal(testbed: str, said: bytes) -> FogError:
+def _who(said: bytes) -> str:
     try:
         about = json.loads(said)
-        who = f"`{about['command']}` (pid {about['pid']}, since {about['since']})"
+        return f"`{about['command']}` (pid {about['pid']}, since {about['since']})"
     except (ValueError, KeyError, TypeError):
-        who = "another fogctl"
+        return "another fogctl"
+
+
+def _refusal(testbed: str, said: bytes) -> FogError:
     return FogError(
-        f"testbed {testbed} is being changed by {who}", hint="wait until it is done", exit_code=REFUSED
+        f"testbed {testbed} is being changed by {_who(said)}", hint="wait until it is done", exit_code=REFUSED
     )

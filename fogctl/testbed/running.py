@@ -6,9 +6,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from fognetem.endpoint import Endpoint
+from fognetem import Backend, Endpoint
 from fognetem.matrix import LatencyMatrix
 
 from fogctl.errors import FAILED, FogError
@@ -60,7 +59,7 @@ class Running:
         return str(self.state.network)
 
     @property
-    def backend(self) -> Any:
+    def backend(self) -> Backend:
         """The fognetem backend in use."""
         if self.record.backend is None:
             raise FogError(

@@ -75,10 +75,6 @@ class StateFolder:
         """Whether fogctl remembers anything of the testbed."""
         return self.folder.is_dir()
 
-    def make(self) -> None:
-        """Make the folder, and its parents where missing."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-
     def remove(self) -> None:
         """Remove the folder, and its parent if no other testbed is left there."""
         shutil.rmtree(self.folder, ignore_errors=True)

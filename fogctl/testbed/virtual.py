@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fognetem import NetemError
+import fognetem
+from fognetem import Choice, NetemError
 from fognetem.matrix import Path as NetworkPath
 
 from fogctl.errors import FAILED, REFUSED, FogError
-from fogctl.testbed import latency, lock, state
+from fogctl.testbed import latency, lock, processes, state
 from fogctl.testbed import plan as planning
 from fogctl.testbed.build import Progress, make, missing, outdated, refuse_foreign, silent, undo
 from fogctl.testbed.host import LinuxHost
@@ -23,7 +24,7 @@ from fogctl.testbed.ledger import Ledger
 from fogctl.testbed.model import Testbed
 from fogctl.testbed.running import Running
 from fogctl.testbed.status import NodeStatus, Status, observe
-from fogctl.testbed.steps import SHARED, STEP_TYPES, AddNamespace, Step
+from fogctl.testbed.steps import SHARED, AddNamespace, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,13 @@ class Virtual:
 
     def changes(self) -> Changes:
         """What `up` would do now; touches nothing."""
-        nodes, injected, why = self._plan()
-        wanted = [*nodes, *injected]
         ledger = self._ledger()
+        nodes, injected, choice = self._plan(ledger)
+        wanted = [*nodes, *injected]
         refuse_foreign(nodes, ledger, self._host)
-        return Changes(tuple(outdated(ledger, wanted)), tuple(missing(wanted, self._host)), len(wanted), why)
+        with _as_fog_error():
+            lacking = tuple(missing(wanted, self._host))
+        return Changes(tuple(outdated(ledger, wanted)), lacking, len(wanted), choice.why if choice else "")
 
     def up(self, progress: Progress = silent) -> Changes:
         """Build what is missing of the testbed and remove what no longer belongs to it.
@@ -75,20 +78,21 @@ class Virtual:
         Checks everything it can before it touches anything. Killed at any point, `down` undoes what was done.
         """
         _require_root()
-        nodes, injected, why = self._plan()
-        self._state.make()
         with self._changing() as ledger:
+            progress(0, 1, "checking what this host offers")
+            nodes, injected, choice = self._plan(ledger)
             refuse_foreign(nodes, ledger, self._host)
             old = outdated(ledger, [*nodes, *injected])
-            backend = why.partition(":")[0] or None
-            self._state.save(state.Record(self._testbed, self._testbed.latencies, backend))
+            self._state.save(
+                state.Record(self._testbed, self._testbed.latencies, choice.name if choice else None)
+            )
             undo([step for step in old if not isinstance(step, SHARED)], ledger, self._host)
             made = self._make_nodes(nodes, ledger, progress)
             if any(isinstance(step, AddNamespace) for step in made):
                 # An emulation that was running looks into namespaces that are gone: start afresh.
-                undo([step for step in reversed(ledger.steps) if _injects(step)], ledger, self._host)
+                undo([step for step in reversed(ledger.steps) if latency.injects(step)], ledger, self._host)
             made += make(injected, ledger, self._host, progress)
-        return Changes(tuple(old), tuple(made), len(nodes) + len(injected), why)
+        return Changes(tuple(old), tuple(made), len(nodes) + len(injected), choice.why if choice else "")
 
     def _make_nodes(self, nodes: list[Step], ledger: Ledger, progress: Progress) -> list[Step]:
         common = [step for step in nodes if isinstance(step, SHARED)]
@@ -97,15 +101,28 @@ class Virtual:
             made = make(common, ledger, self._host, siblings=self._siblings())
         return made + make(own, ledger, self._host, progress)
 
-    def _plan(self) -> tuple[list[Step], list[Step], str]:
+    def _plan(self, ledger: Ledger) -> tuple[list[Step], list[Step], Choice | None]:
         """The steps for the nodes, those for the latencies, and which backend injects them."""
+        run_dir = str(self._state.network)
         nodes = planning.plan(self._testbed, self._host.cgroup_hierarchies())
         with _as_fog_error():
-            chosen = latency.choose(self._testbed, str(self._state.network), self._host)
-            if chosen is None:
-                return nodes, [], ""
-            injected = latency.plan(self._testbed.latencies, chosen.backend)
-        return nodes, injected, f"{chosen.name}: {chosen.why}"
+            choice = self._choice_in_use(ledger, run_dir) or latency.choose(
+                self._testbed, run_dir, self._host
+            )
+            if choice is None:
+                return nodes, [], None
+            return nodes, [*fognetem.plan(self._testbed.latencies, choice.backend)], choice
+
+    def _choice_in_use(self, ledger: Ledger, run_dir: str) -> Choice | None:
+        """The backend a running testbed has: it proved itself, and trying again takes a second."""
+        if not any(latency.injects(step) for step in ledger.steps):
+            return None
+        name = self._state.load().backend
+        if name is None:
+            return None
+        return Choice(
+            latency.backend(self._testbed, run_dir, name), name, f"latencies are injected by {name}"
+        )
 
     # Down
 
@@ -124,7 +141,7 @@ class Virtual:
         wanted = planning.plan(running.testbed, hierarchies)
         if os.geteuid() == 0:
             if running.record.backend is not None:
-                wanted += latency.plan(running.latencies, running.backend)
+                wanted += fognetem.plan(running.latencies, running.backend)
             with _as_fog_error():
                 lacking = missing(wanted, self._host)
         said = tuple(step.describe() for step in lacking)
@@ -159,8 +176,6 @@ class Virtual:
     def stop(self, node: str, pid: int) -> None:
         """End a process on a node at once; refuses one that is not on that node."""
         running = self.running
-        from fogctl.testbed import processes
-
         if pid not in processes.in_group(running.groups(node)[0]):
             raise FogError(f"process {pid} does not run on node {node}", exit_code=FAILED)
         with contextlib.suppress(ProcessLookupError):
@@ -175,7 +190,7 @@ class Virtual:
         running = self.running
         wanted = running.latencies.with_path(running.node(a).name, running.node(b).name, path)
         with _as_fog_error():
-            running.apply(latency.difference(running.latencies, wanted, running.backend), wanted)
+            running.apply(fognetem.difference(running.latencies, wanted, running.backend), wanted)
 
     # Inner workings
 
@@ -229,10 +244,6 @@ def shared_by_others(folder: state.StateFolder, host: LinuxHost) -> frozenset[St
                 ledger = Ledger(other.ledger, latency.ALL_STEP_TYPES, host.boot_id())
                 found.update(step for step in ledger.steps if isinstance(step, SHARED))
     return frozenset(found)
-
-
-def _injects(step: Step) -> bool:
-    return not isinstance(step, STEP_TYPES)
 
 
 def _belongs(step: Step, running: Running, node: str) -> bool:
