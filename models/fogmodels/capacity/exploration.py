@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg, special
 
 from fogmodels.capacity.checks import finite, finite_vector, whole
 from fogmodels.capacity.regression import FAMILIES, Observation, Vector, feature_rank, loo_error, observed
@@ -137,7 +137,7 @@ def expected_improvement(mean: Vector, sd: Vector, best: float) -> Vector:
         raise ValueError("mean and sd must be finite and sd must not be negative.")
     drop = finite("best", best) - mean
     z = np.divide(drop, sd, out=np.zeros_like(drop), where=sd > 0)
-    spread = drop * stats.norm.cdf(z) + sd * stats.norm.pdf(z)
+    spread = drop * special.ndtr(z) + sd * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return np.where(sd > 0, np.maximum(spread, 0.0), np.maximum(drop, 0.0))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fogmodels.capacity.checks import finite, whole
 from fogmodels.capacity.regression import (
@@ -25,6 +25,7 @@ from fogmodels.capacity.regression import (
 HEADROOM = 0.10
 CONFIDENCE = 0.90
 MAX_SLOTS = 5000
+SLOTS_LIMIT = 1_000_000
 
 # A family is ruled out when its leave-one-out errors are worse than the best one's at this confidence.
 RULED_OUT_AT = 0.95
@@ -202,7 +203,7 @@ def _ruled_out(misses: Vector, best: Vector, rows: tuple[Observation, ...], roun
     if worse.mean() <= rounding:
         return False
     standard_error = float(worse.std(ddof=1)) / np.sqrt(len(rows))
-    return bool(worse.mean() > stats.t.ppf(RULED_OUT_AT, len(rows) - 1) * standard_error)
+    return bool(worse.mean() > special.stdtrit(len(rows) - 1, RULED_OUT_AT) * standard_error)
 
 
 def _verdict(
@@ -246,7 +247,7 @@ def _bounds(regression: Regression, slots: Any, memory: float, confidence: float
     level = finite("confidence", confidence, above=0.0)
     if level >= 1:
         raise ValueError(f"confidence must be below 1, not {level:g}.")
-    half = stats.t.ppf(0.5 + level / 2, regression.degrees_of_freedom)
+    half = special.stdtrit(regression.degrees_of_freedom, 0.5 + level / 2)
     half = half * regression.prediction_sd(slots, memory)
     middle = regression.mst(slots, memory)
     return middle - half, middle + half
@@ -257,6 +258,8 @@ def _question(rate: float, headroom: float, min_slots: int, max_slots: int) -> t
     headroom = finite("headroom", headroom, at_least=0.0)
     least = whole("min_slots", min_slots)
     most = whole("max_slots", max_slots, at_least=least)
+    if most > SLOTS_LIMIT:
+        raise ValueError(f"max_slots must be at most {SLOTS_LIMIT}, not {most}.")
     return rate * (1 + headroom), np.arange(least, most + 1, dtype=float)
 
 

@@ -1,0 +1,1 @@
+"""Capacity planning for people: the files they bring and the pictures they look at."""

@@ -1,0 +1,91 @@
+"""A capacity model as a picture: what was measured, what each family makes of it, and how far they part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from fogmodels.capacity import FAMILIES, CapacityModel
+
+from fogctl.errors import FAILED, FogError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Told apart by colour-blind readers and in print by their dashes.
+STYLES = {"linear": ("#0072B2", "-"), "sqrt": ("#E69F00", "--"), "log": ("#009E73", "-.")}
+
+
+def draw_capacity(
+    model: CapacityModel, rate: float, memory_mb: float | None, headroom: float, confidence: float
+) -> Figure:
+    """Throughput over task slots on logarithmic axes, out to where the rate asked for is reached."""
+    from matplotlib.figure import Figure
+
+    wanted = rate * (1 + headroom)
+    measured = [row.task_slots for row in model.observations]
+    answers = [model.slots_for(rate, memory_mb, headroom=headroom, family=name) for name in model.plausible]
+    reach = max([2 * max(measured), *(1.5 * slots for slots in answers if slots)])
+    slots = np.geomspace(min(measured), reach, 200)
+    memory = memory_mb if memory_mb is not None else model.observations[0].memory_mb
+
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.subplots()
+    bounds = [model.interval(float(count), memory_mb, confidence) for count in slots]
+    axes.fill_between(
+        slots,
+        [bound.low for bound in bounds],
+        [bound.high for bound in bounds],
+        color="0.88",
+        label=f"{confidence:.0%} interval, plausible families",
+    )
+    for name in FAMILIES:
+        colour, dashes = STYLES[name]
+        note = f"leave-one-out error {model.errors[name]:.3g}"
+        note += "" if name in model.plausible else ", ruled out"
+        axes.plot(
+            slots,
+            np.maximum(model.regressions[name].mst(slots, memory), 0),
+            color=colour,
+            linestyle=dashes,
+            linewidth=2 if name == model.family else 1.2,
+            alpha=1 if name in model.plausible else 0.4,
+            label=f"{name}: {note}",
+        )
+    axes.axhline(wanted, color="0.3", linewidth=0.8, linestyle=":", label=f"{wanted:.4g} asked for")
+    axes.plot(
+        measured, [row.mst for row in model.observations], "o", color="black", markersize=4, label="measured"
+    )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    positive = [row.mst for row in model.observations if row.mst > 0]
+    axes.set_ylim(0.5 * min(positive, default=wanted), 3 * max([wanted, *positive]))
+    axes.set_xlabel("task slots")
+    axes.set_ylabel("maximum sustainable throughput")
+    axes.set_title(
+        f"Slots for {rate:.4g} with {headroom:.0%} headroom, {memory:g} MB", loc="left", fontsize=10
+    )
+    axes.legend(fontsize=8, loc="upper left")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return figure
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write the picture; the format is the file's ending. The same picture gives the same SVG."""
+    import matplotlib as mpl
+
+    known = figure.canvas.get_supported_filetypes()
+    if file.suffix[1:].lower() not in known:
+        raise FogError(
+            f"cannot draw {file.suffix or 'a file without ending'}",
+            file=file,
+            hint="end the name in .svg or .png",
+        )
+    fixed = {"Date": None} if file.suffix.lower() == ".svg" else None
+    try:
+        with mpl.rc_context({"svg.hashsalt": "fogctl", "svg.fonttype": "none"}):
+            figure.savefig(file, metadata=fixed)
+    except OSError as error:
+        raise FogError(f"cannot be written: {error.strerror}", file=file, exit_code=FAILED) from None
