@@ -16,6 +16,8 @@ from fognetem.path import Path
 ROOT = 0xF060 << 16
 """Handle of our root qdisc; anything else on the interface is somebody else's and is not touched."""
 _NETEM = 0x6000
+RTM_NEWQDISC = 36
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 0x1, 0x4, 0x100, 0x400
 _ETH_P_IP = 0x0800
 _UNLIMITED_BYTES_S = 0xFFFFFFFF
 """The highest rate netem's 32-bit field holds, 34 Gbit/s."""
@@ -29,7 +31,7 @@ Destination = tuple[int, str, PlainPath]
 
 
 def netem_arguments(path: Path) -> dict[str, int | float]:
-    """The path as pyroute2's netem arguments for one direction.
+    """The path in netem's terms for one direction: microseconds, a fraction, bytes per second, packets.
 
     netem sorts packets by their time, whatever qdisc is below it, so jitter alone reorders them, and so does
     a delay that shrinks. With a rate, each packet is timed after the last one in the queue: order is kept.
@@ -41,17 +43,45 @@ def netem_arguments(path: Path) -> dict[str, int | float]:
     arguments: dict[str, int | float] = {
         "delay": delay_us,
         "jitter": round(path.jitter_ms * 500),
-        "loss": path.loss * 100,
+        "loss": path.loss,
         "limit": _LIMIT,
+        "rate": 0 if path.reorder else _UNLIMITED_BYTES_S,
     }
     if path.rate_bit_s is not None:
         bytes_s = max(1, min(round(path.rate_bit_s / 8), _UNLIMITED_BYTES_S))
         held_s = RATE_BUFFER_NS / 1e9 + (path.rtt_ms + path.jitter_ms) / 2000
         arguments["rate"] = bytes_s
         arguments["limit"] = min(_LIMIT, math.ceil(bytes_s * held_s / _FRAME) + 10)
-    elif not path.reorder:
-        arguments["rate"] = _UNLIMITED_BYTES_S
     return arguments
+
+
+def netem_message(index: int, number: int, path: Path) -> Any:
+    """The netlink message that puts the path's netem under the class of that number.
+
+    Built by hand: pyroute2's own netem arguments turn times into fractions of ticks, which do not encode.
+    """
+    from pyroute2.netlink.rtnl.tcmsg import tcmsg
+    from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
+
+    arguments = netem_arguments(path)
+    rate = {"rate": arguments["rate"], "packet_overhead": 0, "cell_size": 0, "cell_overhead": 0}
+    options = {
+        "delay": round(arguments["delay"] * tick_in_usec),
+        "limit": arguments["limit"],
+        "loss": round(arguments["loss"] * (2**32 - 1)),
+        "gap": 0,
+        "duplicate": 0,
+        "jitter": round(arguments["jitter"] * tick_in_usec),
+        # Always sent: a change without it would keep the rate before.
+        "attrs": [["TCA_NETEM_RATE", rate]],
+    }
+    message = tcmsg()
+    message["family"] = 0
+    message["index"] = index
+    message["handle"] = (_NETEM + number) << 16
+    message["parent"] = ROOT | number
+    message["attrs"] = [["TCA_KIND", "netem"], ["TCA_OPTIONS", options]]
+    return message
 
 
 def address_key(address: str) -> str:
@@ -88,17 +118,16 @@ def _add_root(netlink: Any, namespace: str, interface: str, index: int) -> None:
 
 
 def _set_path(netlink: Any, index: int, number: int, address: str, path: Path, exists: bool) -> None:
-    class_id = ROOT | number
-    handle = (_NETEM + number) << 16
-    arguments = netem_arguments(path)
+    message = netem_message(index, number, path)
     if exists:
-        netlink.tc("change", "netem", index, handle, parent=class_id, **arguments)
+        netlink.nlm_request(message, RTM_NEWQDISC, NLM_F_REQUEST | NLM_F_ACK)
         return
+    class_id = ROOT | number
     netlink.tc(
         "replace-class", "htb", index, class_id, parent=ROOT,
         rate=_UNLIMITED_BYTES_S, burst=4 << 20, cburst=4 << 20, quantum=200_000,
     )  # fmt: skip
-    netlink.tc("replace", "netem", index, handle, parent=class_id, **arguments)
+    netlink.nlm_request(message, RTM_NEWQDISC, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE)
     netlink.tc(
         "add-filter", "u32", index, parent=ROOT, prio=number, protocol=_ETH_P_IP,
         target=class_id, keys=[address_key(address)],
@@ -148,7 +177,7 @@ def _same(asked: Path, there: Path | None) -> bool:
         return False
     wanted, got = netem_arguments(asked), netem_arguments(there)
     return wanted.keys() == got.keys() and all(
-        math.isclose(wanted[key], got[key], rel_tol=1e-6, abs_tol=1e-5 if key == "loss" else 0)
+        math.isclose(wanted[key], got[key], rel_tol=1e-6, abs_tol=1e-7 if key == "loss" else 0)
         for key in wanted
     )
 

@@ -1,7 +1,7 @@
 """How much the delay line itself costs a packet, measured in a throw-away namespace on this very host.
 
 A packet that passes a queue is late by two wake-ups (it is seen, its timer fires). The delay line lets every
-packet go that much earlier. The figures differ between hosts and with load, so they are measured, not assumed.
+packet go that much earlier. The figures differ between hosts and with load, so they are measured.
 """
 
 from __future__ import annotations

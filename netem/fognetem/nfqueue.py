@@ -151,7 +151,7 @@ class Queues:
                 raise NetemError(f"NFQUEUE in {where} was refused: {os.strerror(error)}{held}")
 
     def segment(self, wanted: bool) -> None:
-        """Whether the kernel cuts large TCP packets before it queues them: needed where loss or rate apply."""
+        """Whether the kernel cuts large packets before it queues them: wanted where loss or rate apply."""
         if self._gso == (not wanted):
             return
         self._gso = not wanted
