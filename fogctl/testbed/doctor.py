@@ -7,7 +7,6 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +18,7 @@ from fogctl.testbed.ledger import Ledger
 from fogctl.testbed.lock import holder
 
 LEAST_JAVA = 17
+NEEDED_BY_VIRTUAL = ("system", "root", "namespaces", "cgroup cpu", "cgroup memory", "latency")
 
 
 class Verdict(StrEnum):
@@ -42,7 +42,7 @@ class Finding:
 
 
 def examine(state_dir: Path | None = None) -> list[Finding]:
-    """Everything worth knowing before `fogctl up`. Changes nothing; works on any system, with or without root."""
+    """Everything worth knowing before `fogctl up`. Changes nothing; works anywhere, root or not."""
     findings = [*_machine()]
     if sys.platform == "linux":
         findings += _kernel()
@@ -199,15 +199,7 @@ def _step_types() -> tuple[type, ...]:
 
 def _what_works(findings: list[Finding]) -> Finding:
     lacking = {finding.about for finding in findings if finding.verdict is not Verdict.ok}
-    needed: Callable[[str], bool] = {
-        "system",
-        "root",
-        "namespaces",
-        "cgroup cpu",
-        "cgroup memory",
-        "latency",
-    }.__contains__
-    why = sorted(filter(needed, lacking))
+    why = [need for need in NEEDED_BY_VIRTUAL if need in lacking]
     if not why:
         return Finding("kinds", Verdict.ok, "virtual and sim testbeds work here")
     return Finding("kinds", Verdict.ok, f"sim testbeds work here; virtual ones lack: {', '.join(why)}")

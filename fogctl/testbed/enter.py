@@ -1,7 +1,7 @@
 """Becoming a process inside a node: its network, its /etc/hosts, its host name, its control groups.
 
 Run as `python -m fogctl.testbed.enter NAMESPACE HOSTNAME GROUP[:GROUP…] -- COMMAND…`. It replaces itself by
-the command, so signals, terminal and exit code are the command's own. Imports little: it starts once a process.
+the command, so signals, terminal and exit code are the command's own. Imports little: start-up counts.
 """
 
 from __future__ import annotations

@@ -21,11 +21,11 @@ class TestbedKind(Protocol):
         """What it is made of."""
         ...
 
-    def up(self, progress: Progress) -> str:
-        """Bring it up, or mend what is missing; answers what was done, in a sentence."""
+    def up(self, progress: Progress) -> object:
+        """Bring it up, or mend what is missing; answers what was done."""
         ...
 
-    def down(self, progress: Progress) -> None:
+    def down(self, progress: Progress) -> object:
         """Take it down and leave everything as it was before."""
         ...
 

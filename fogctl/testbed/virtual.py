@@ -77,7 +77,7 @@ class Virtual:
 
         Checks everything it can before it touches anything. Killed at any point, `down` undoes what was done.
         """
-        _require_root()
+        require_root()
         with self._changing() as ledger:
             progress(0, 1, "checking what this host offers")
             nodes, injected, choice = self._plan(ledger)
@@ -106,9 +106,9 @@ class Virtual:
         run_dir = str(self._state.network)
         nodes = planning.plan(self._testbed, self._host.cgroup_hierarchies())
         with _as_fog_error():
-            choice = self._choice_in_use(ledger, run_dir) or latency.choose(
-                self._testbed, run_dir, self._host
-            )
+            choice = self._choice_in_use(ledger, run_dir)
+            if choice is None:
+                choice = latency.choose(self._testbed, run_dir, self._host)
             if choice is None:
                 return nodes, [], None
             return nodes, [*fognetem.plan(self._testbed.latencies, choice.backend)], choice
@@ -120,15 +120,14 @@ class Virtual:
         name = self._state.load().backend
         if name is None:
             return None
-        return Choice(
-            latency.backend(self._testbed, run_dir, name), name, f"latencies are injected by {name}"
-        )
+        backend = latency.backend(self._testbed, run_dir, name)
+        return Choice(backend, name, f"latencies are injected by the {name} backend, as before")
 
     # Down
 
-    def down(self, progress: Progress = silent) -> int:
-        """Undo everything the ledger holds; answers how many steps that were. Does nothing twice."""
-        _require_root()
+    def down(self, progress: Progress = silent) -> tuple[Step, ...]:
+        """Undo everything the ledger holds; answers what that was. Does nothing twice."""
+        require_root()
         return take_down(self._state, self._host, progress)
 
     # While it is up
@@ -214,10 +213,10 @@ class Virtual:
         return shared_by_others(self._state, self._host)
 
 
-def take_down(folder: state.StateFolder, host: LinuxHost, progress: Progress = silent) -> int:
-    """Undo everything in a testbed's ledger, whatever its description says by now; answers how many steps."""
+def take_down(folder: state.StateFolder, host: LinuxHost, progress: Progress = silent) -> tuple[Step, ...]:
+    """Undo everything in a testbed's ledger, whatever its description says by now; answers what that was."""
     if not folder.exists:
-        return 0
+        return ()
     with lock.held(folder.folder), _as_fog_error():
         ledger = Ledger(folder.ledger, latency.ALL_STEP_TYPES, host.boot_id())
         held = ledger.steps
@@ -232,7 +231,12 @@ def take_down(folder: state.StateFolder, host: LinuxHost, progress: Progress = s
         finally:
             ledger.close()
             host.close()
-    return len(held)
+    return held
+
+
+def recorded(folder: state.StateFolder, host: LinuxHost) -> list[Step]:
+    """What taking a testbed down would undo, in that order."""
+    return list(reversed(Ledger(folder.ledger, latency.ALL_STEP_TYPES, host.boot_id()).steps))
 
 
 def shared_by_others(folder: state.StateFolder, host: LinuxHost) -> frozenset[Step]:
@@ -265,7 +269,8 @@ def _as_fog_error() -> Iterator[None]:
         raise FogError(str(error), exit_code=FAILED) from error
 
 
-def _require_root() -> None:
+def require_root() -> None:
+    """Refuse without root, and say why it is needed."""
     if os.geteuid() != 0:
         raise FogError(
             "virtual nodes need root: they are network namespaces and control groups",

@@ -1,0 +1,354 @@
+"""`fogctl up`, `down`, `status`, `exec` and `doctor`: a testbed's life on this host."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+
+from fogctl.cli.output import Format, OutputOption, emit, stderr, table
+from fogctl.errors import BAD_INPUT, FAILED, REFUSED, FogError
+from fogctl.testbed import state
+from fogctl.testbed.model import Kind, Testbed
+
+if TYPE_CHECKING:
+    from fogctl.testbed.build import Progress
+    from fogctl.testbed.status import NodeStatus, Status
+
+app = typer.Typer(help="A testbed's life on this host.")
+
+DEFAULT_FILE = Path("testbed.yaml")
+SHOW_PROGRESS_AFTER_S = 2.0
+
+FileOption = Annotated[
+    Path | None,
+    typer.Option("--testbed", "-t", help="The testbed's file.  [default: testbed.yaml]", show_default=False),
+]
+WhichOption = Annotated[
+    str | None,
+    typer.Option(
+        "--testbed",
+        "-t",
+        help="A testbed's file, or the name of one that is up.  [default: testbed.yaml, or the only one up]",
+        show_default=False,
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Change nothing; print the exact steps.")]
+
+
+@app.command()
+def up(
+    testbed: FileOption = None,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Format.table,
+) -> None:
+    """Bring a testbed up, or mend one that is half-built; what is there already stays as it is.
+
+    \b
+    Examples:
+      sudo fogctl up
+      sudo fogctl up --testbed city.yaml
+      sudo fogctl up --dry-run
+    """
+    wanted = _load(testbed or DEFAULT_FILE)
+    from fogctl.testbed.virtual import Virtual
+
+    virtual = Virtual(wanted)
+    if dry_run:
+        changes = virtual.changes()
+    else:
+        with _progress("bringing up") as show:
+            changes = virtual.up(show)
+    removed = [step.describe() for step in changes.removed]
+    made = [step.describe() for step in changes.made]
+    data = {
+        "testbed": wanted.name,
+        "dry_run": dry_run,
+        "nodes": [node.name for node in wanted.nodes],
+        "latency": changes.latency,
+        "removed": removed,
+        "made": made,
+        "steps": changes.whole,
+    }
+    if dry_run:
+        lines = [*(f"remove {what}" for what in removed), *(f"make {what}" for what in made)]
+        emit(output, data, *map(_plain, lines or ["nothing to do: everything is there"]))
+        return
+    if not made and not removed:
+        said = f"testbed {wanted.name} is up already: {len(wanted.nodes)} nodes, nothing to mend"
+    else:
+        parts = f"made {len(made)} of {changes.whole} parts" + (
+            f", removed {len(removed)}" if removed else ""
+        )
+        said = f"testbed {wanted.name} is up: {len(wanted.nodes)} nodes; {parts}; {changes.latency}"
+    emit(
+        output,
+        data,
+        _plain(said),
+        _plain("next: fogctl net verify, fogctl exec NODE -- COMMAND, fogctl down"),
+    )
+
+
+@app.command()
+def down(
+    name: Annotated[
+        str | None, typer.Argument(help="The name of a testbed that is up.", show_default=False)
+    ] = None,
+    testbed: WhichOption = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every testbed on this host.")] = False,
+    dry_run: DryRunOption = False,
+    output: OutputOption = Format.table,
+) -> None:
+    """Take a testbed down and leave the host as it was, also after fogctl was killed half-way.
+
+    \b
+    Examples:
+      sudo fogctl down
+      sudo fogctl down city
+      sudo fogctl down --all
+      sudo fogctl down --dry-run
+    """
+    if everything and (name or testbed):
+        raise FogError("--all takes every testbed, so none can be named", key="--all")
+    from fogctl.testbed.host import LinuxHost
+    from fogctl.testbed.virtual import recorded, require_root, take_down
+
+    parent = state.state_dir()
+    folders = state.remembered(parent) if everything else [_which(name or testbed)]
+    host = LinuxHost()
+    done: list[dict[str, Any]] = []
+    failures: list[FogError] = []
+    for folder in folders:
+        if dry_run:
+            steps = [step.describe() for step in recorded(folder, host)] if folder.exists else []
+            done.append({"testbed": folder.name, "dry_run": True, "removed": steps})
+            continue
+        require_root()
+        try:
+            with _progress(f"taking down {folder.name}") as show:
+                removed = take_down(folder, host, show)
+        except FogError as error:
+            if not everything:
+                raise
+            failures.append(error)
+        else:
+            done.append(
+                {"testbed": folder.name, "dry_run": False, "removed": [s.describe() for s in removed]}
+            )
+    lines: list[str] = []
+    for entry in done:
+        if dry_run:
+            lines += [f"remove {what}" for what in entry["removed"]] or [
+                f"{entry['testbed']}: nothing to remove"
+            ]
+        elif entry["removed"]:
+            lines.append(f"testbed {entry['testbed']} is down: {len(entry['removed'])} parts removed")
+        else:
+            lines.append(f"testbed {entry['testbed']} was not up: nothing to remove")
+    emit(output, done if everything else done[0], *map(_plain, lines or ["no testbed is up"]))
+    if failures:
+        raise FogError("; ".join(map(str, failures)), exit_code=failures[0].exit_code)
+
+
+@app.command()
+def status(
+    name: Annotated[
+        str | None, typer.Argument(help="The name of a testbed that is up.", show_default=False)
+    ] = None,
+    testbed: WhichOption = None,
+    output: OutputOption = Format.table,
+) -> None:
+    """Show a testbed's nodes and what they use; say what is missing. Exit 1 if it is down or half-built.
+
+    \b
+    Examples:
+      fogctl status
+      fogctl status city -o json
+    """
+    folder = _which(name or testbed)
+    if not folder.exists:
+        others = ", ".join(other.name for other in state.remembered(folder.folder.parent)) or "none"
+        raise FogError(f"testbed {folder.name} is not up", hint=f"up: {others}", exit_code=FAILED)
+    from fogctl.testbed.virtual import Virtual
+
+    found = Virtual(folder.load().testbed).status()
+    emit(output, dataclasses.asdict(found), *_status_text(found))
+    if found.state != "up":
+        raise typer.Exit(FAILED)
+
+
+def _status_text(found: Status) -> list[Any]:
+    about, used = ("node", "role", "site", "board", "address"), ("cpu quota", "cpu used", "throttled")
+    columns = (*about, *used, "memory", "limit", "processes", "rtt to control")
+    title = f"testbed {found.name}: {found.state}, latencies by {found.latency_backend or 'nothing'}"
+    lines: list[Any] = [table(title, columns, map(_row, found.nodes))]
+    if os.geteuid() != 0:
+        lines.append("what is missing is only checked as root: sudo fogctl status")
+    if found.missing:
+        lines.append(_plain(f"{len(found.missing)} parts are missing; sudo fogctl up mends them:"))
+        lines += [_plain(f"  {what}") for what in found.missing[:20]]
+        if len(found.missing) > 20:
+            lines.append(_plain(f"  and {len(found.missing) - 20} more (-o json lists all)"))
+    return lines
+
+
+def _row(node: NodeStatus) -> tuple[str, ...]:
+    def shown(value: float | None, form: str, unit: str = "", none: str = "–") -> str:
+        return none if value is None else format(value, form) + unit
+
+    used = node.cpu_used_cores
+    if used is not None and node.cpu_quota_cores:
+        used = used / node.cpu_quota_cores
+    mebi = 2**20
+    return (
+        node.name,
+        node.role,
+        node.site,
+        node.board,
+        node.address,
+        shown(node.cpu_quota_cores, ".3g", " cores", "unlimited"),
+        shown(used, ".0%"),
+        shown(node.cpu_throttled, ".0%"),
+        shown(node.memory_used_bytes and node.memory_used_bytes / mebi, ".0f", " MiB"),
+        shown(node.memory_limit_bytes and node.memory_limit_bytes / mebi, ".0f", " MiB", "unlimited"),
+        shown(node.processes, "d"),
+        shown(node.rtt_to_control_ms, "g", " ms"),
+    )
+
+
+@app.command("exec")
+def execute(
+    node: Annotated[str, typer.Argument(help="The node to run on.")],
+    command: Annotated[list[str], typer.Argument(help="After --, the command and its arguments.")],
+    testbed: WhichOption = None,
+) -> None:
+    """Run a command on a node: its network, names, CPU and memory. Signals and exit code pass through.
+
+    \b
+    Examples:
+      sudo fogctl exec pi1 -- ping -c 3 pi2
+      sudo fogctl exec pi1 -- bash
+      sudo fogctl exec pi1 --testbed city -- python3 -m http.server
+    """
+    from fogctl.testbed.enter import become_or_exit
+    from fogctl.testbed.running import Running
+    from fogctl.testbed.virtual import require_root
+
+    running = Running.load(_which(testbed).name)
+    place = running.namespace(node), node, running.groups(node)
+    require_root()
+    sys.stdout.flush()
+    become_or_exit(*place, command)
+
+
+@app.command()
+def doctor(output: OutputOption = Format.table) -> None:
+    """Say what this machine offers for testbeds, what it lacks, what was left behind, and how to mend each.
+
+    \b
+    Examples:
+      sudo fogctl doctor
+      fogctl doctor -o json
+    """
+    from fogctl.testbed.doctor import Verdict, examine
+
+    findings = examine()
+    rows = [(finding.about, finding.verdict.value, finding.says, finding.fix) for finding in findings]
+    emit(
+        output,
+        [dataclasses.asdict(finding) for finding in findings],
+        table(None, ("what", "", "found", "how to mend it"), [tuple(map(_escaped, row)) for row in rows]),
+    )
+    if any(finding.verdict is Verdict.problem for finding in findings):
+        raise typer.Exit(FAILED)
+
+
+def _load(file: Path) -> Testbed:
+    """The testbed a file describes, if it can be built on this host."""
+    from fogctl.config import testbed
+
+    wanted = testbed.load(file)
+    if wanted.kind is Kind.sim:
+        raise FogError("a sim testbed has nothing to bring up: it is ready", file=file, key="kind")
+    if wanted.kind is not Kind.virtual:
+        raise FogError(
+            f"testbeds of kind {wanted.kind.value} cannot be brought up yet",
+            file=file,
+            key="kind",
+            hint="use virtual",
+        )
+    if sys.platform != "linux":
+        raise FogError("virtual nodes need Linux", hint="use kind: sim here", exit_code=REFUSED)
+    return wanted
+
+
+def _which(given: str | None) -> state.StateFolder:
+    """The testbed meant: a file, the name of one that is up, ./testbed.yaml, or the only one up."""
+    parent = state.state_dir()
+    if given is not None and not Path(given).exists() and state.NAME.fullmatch(given):
+        return state.StateFolder.of(given, parent)
+    remembered = state.remembered(parent)
+    if given is None and not DEFAULT_FILE.exists():
+        if len(remembered) == 1:
+            return remembered[0]
+        names = ", ".join(folder.name for folder in remembered)
+        raise FogError(
+            "there is no testbed.yaml here, and "
+            + ("several testbeds are up" if names else "no testbed is up"),
+            hint=f"name one of: {names}" if names else "fogctl init makes one",
+        )
+    return state.StateFolder.of(_name_in(Path(given) if given else DEFAULT_FILE), parent)
+
+
+def _name_in(file: Path) -> str:
+    """The name a testbed file gives, even if the rest no longer fits: taking down must stay possible."""
+    from fogctl.config import source
+
+    data = source.read(file, "testbed").data
+    name = data.get("name") if isinstance(data, dict) else None
+    if not isinstance(name, str):
+        raise FogError(
+            "no name", file=file, key="name", hint="name the testbed: fogctl down NAME", exit_code=BAD_INPUT
+        )
+    return name
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Progress]:
+    """A bar on standard error for what takes longer than two seconds."""
+    columns = (TextColumn(title), BarColumn(), TextColumn("{task.completed}/{task.total} {task.description}"))
+    bar = Bar(*columns, console=stderr(), transient=True)
+    task = bar.add_task("", total=None)
+    started = time.monotonic()
+    shown = False
+
+    def show(done: int, total: int, doing: str) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - started > SHOW_PROGRESS_AFTER_S:
+            bar.start()
+            shown = True
+        if shown:
+            bar.update(task, completed=done, total=total, description=_escaped(doing))
+
+    try:
+        yield show
+    finally:
+        bar.stop()
+
+
+def _escaped(text: str) -> str:
+    """Text that rich shows as it is."""
+    return text.replace("[", "\\[")
+
+
+def _plain(line: str) -> str:
+    return _escaped(line)
