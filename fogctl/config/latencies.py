@@ -22,18 +22,23 @@ from fogctl.testbed.model import LatencyChange, Node
 Pair = tuple[str, str]
 Settings = dict[str, Any]
 
+_LONGEST = 300
 _ROW = re.compile(r'row "([^"]*)"')
 
 
 def read_matrix(path: FilePath, nodes: Sequence[Node]) -> LatencyMatrix:
     """The round-trip times of a matrix CSV; its nodes must be those of the testbed."""
     text = source.read_text(path, "latency matrix")
+    _refuse_unprintable(text, path)
     stream = io.StringIO(text, newline="")
     stream.name = str(path)
     try:
         matrix = LatencyMatrix.from_csv(stream)
     except ValueError as error:
-        message = str(error).removeprefix(f"{path}: ")
+        message = (
+            str(error).removeprefix(f"{path}: ").replace("\n", " ").replace("\r", " ").replace("\t", " ")
+        )
+        message = message if len(message) < _LONGEST else message[:_LONGEST] + "…"
         row = _ROW.search(message)
         raise FogError(message, file=path, line=_line_of(text, row[1]) if row else 1) from None
     known = [node.name for node in nodes]
@@ -49,6 +54,13 @@ def read_matrix(path: FilePath, nodes: Sequence[Node]) -> LatencyMatrix:
     ]
     refuse(str(path), problems)
     return matrix
+
+
+def _refuse_unprintable(text: str, path: FilePath) -> None:
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        if not line.replace("\t", " ").isprintable():
+            message = "holds characters that are not text"
+            raise FogError(message, file=path, line=number, hint="is it a CSV file?")
 
 
 def _line_of(text: str, row: str) -> int:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fogctl.config.units import quoted
 from fogctl.errors import FogError
 
 KeyPath = tuple[str | int, ...]
@@ -42,7 +43,9 @@ def key_text(key: Sequence[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            text += f".{part}" if text else part
+            shown = quoted(part)
+            word = part if shown == f'"{part}"' and part else shown
+            text += f".{word}" if text else word
     return text
 
 
