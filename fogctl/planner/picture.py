@@ -53,7 +53,7 @@ def draw_capacity(
             alpha=1 if name in model.plausible else 0.4,
             label=f"{name}: {note}",
         )
-    axes.axhline(wanted, color="0.3", linewidth=0.8, linestyle=":", label=f"{wanted:.4g} asked for")
+    axes.axhline(wanted, color="0.3", linewidth=0.8, linestyle=":", label=f"{wanted:,.10g} asked for")
     axes.plot(
         measured, [row.mst for row in model.observations], "o", color="black", markersize=4, label="measured"
     )
@@ -64,9 +64,9 @@ def draw_capacity(
     axes.set_xlabel("task slots")
     axes.set_ylabel("maximum sustainable throughput")
     axes.set_title(
-        f"Slots for {rate:.4g} with {headroom:.0%} headroom, {memory:g} MB", loc="left", fontsize=10
+        f"Slots for {rate:,.10g}/s with {headroom:.0%} headroom, {memory:g} MB", loc="left", fontsize=10
     )
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="lower right")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure

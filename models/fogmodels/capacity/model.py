@@ -260,7 +260,8 @@ def _question(rate: float, headroom: float, min_slots: int, max_slots: int) -> t
     most = whole("max_slots", max_slots, at_least=least)
     if most > SLOTS_LIMIT:
         raise ValueError(f"max_slots must be at most {SLOTS_LIMIT}, not {most}.")
-    return rate * (1 + headroom), np.arange(least, most + 1, dtype=float)
+    # 10,000 * 1.1 is a hair above 11,000: rounding must not cost a slot.
+    return rate * (1 + headroom) * (1 - 1e-9), np.arange(least, most + 1, dtype=float)
 
 
 def _first(slots: Vector, enough: Any) -> int | None:
