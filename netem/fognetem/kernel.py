@@ -16,8 +16,8 @@ from fognetem.path import Path
 ROOT = 0xF060 << 16
 """Handle of our root qdisc; anything else on the interface is somebody else's and is not touched."""
 _NETEM = 0x6000
-RTM_NEWQDISC = 36
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_REPLACE, NLM_F_CREATE = 0x1, 0x4, 0x100, 0x400
+_RTM_NEWQDISC = 36
+_NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_REPLACE, _NLM_F_CREATE = 0x1, 0x4, 0x100, 0x400
 _ETH_P_IP = 0x0800
 _UNLIMITED_BYTES_S = 0xFFFFFFFF
 """The highest rate netem's 32-bit field holds, 34 Gbit/s."""
@@ -55,7 +55,7 @@ def netem_arguments(path: Path) -> dict[str, int | float]:
     return arguments
 
 
-def netem_message(index: int, number: int, path: Path) -> Any:
+def netem_message(index: int, number: int, path: Path, flags: int = 0) -> Any:
     """The netlink message that puts the path's netem under the class of that number.
 
     Built by hand: pyroute2's own netem arguments turn times into fractions of ticks, which do not encode.
@@ -76,6 +76,8 @@ def netem_message(index: int, number: int, path: Path) -> Any:
         "attrs": [["TCA_NETEM_RATE", rate]],
     }
     message = tcmsg()
+    message["header"]["type"] = _RTM_NEWQDISC
+    message["header"]["flags"] = _NLM_F_REQUEST | _NLM_F_ACK | flags
     message["family"] = 0
     message["index"] = index
     message["handle"] = (_NETEM + number) << 16
@@ -118,16 +120,15 @@ def _add_root(netlink: Any, namespace: str, interface: str, index: int) -> None:
 
 
 def _set_path(netlink: Any, index: int, number: int, address: str, path: Path, exists: bool) -> None:
-    message = netem_message(index, number, path)
     if exists:
-        netlink.nlm_request(message, RTM_NEWQDISC, NLM_F_REQUEST | NLM_F_ACK)
+        netlink.nlm_request_batch([netem_message(index, number, path)])
         return
     class_id = ROOT | number
     netlink.tc(
         "replace-class", "htb", index, class_id, parent=ROOT,
         rate=_UNLIMITED_BYTES_S, burst=4 << 20, cburst=4 << 20, quantum=200_000,
     )  # fmt: skip
-    netlink.nlm_request(message, RTM_NEWQDISC, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE)
+    netlink.nlm_request_batch([netem_message(index, number, path, _NLM_F_CREATE | _NLM_F_REPLACE)])
     netlink.tc(
         "add-filter", "u32", index, parent=ROOT, prio=number, protocol=_ETH_P_IP,
         target=class_id, keys=[address_key(address)],
