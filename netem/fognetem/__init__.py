@@ -1,5 +1,6 @@
 """Latency emulation between the nodes of a testbed: plan, apply, verify, clear."""
 
+from fognetem.apply import apply, change, clear, show
 from fognetem.backend import Backend, Kernel, Step, UserSpace
 from fognetem.choose import Choice, choose
 from fognetem.endpoint import Endpoint
@@ -7,6 +8,7 @@ from fognetem.errors import NetemError
 from fognetem.host import Host, LocalHost
 from fognetem.matrix import LatencyMatrix, Path
 from fognetem.plan import STEP_TYPES, difference, plan
+from fognetem.verify import PairResult, Verification, verify
 
 __all__ = [
     "STEP_TYPES",
@@ -18,10 +20,17 @@ __all__ = [
     "LatencyMatrix",
     "LocalHost",
     "NetemError",
+    "PairResult",
     "Path",
     "Step",
     "UserSpace",
+    "Verification",
+    "apply",
+    "change",
     "choose",
+    "clear",
     "difference",
     "plan",
+    "show",
+    "verify",
 ]
