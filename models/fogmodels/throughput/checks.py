@@ -1,0 +1,60 @@
+"""Argument checks of the throughput model: one sentence that names the argument and its value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def real(name: str, value: object, *, least: float = 0.0, above: float | None = None) -> float:
+    """`value` as a finite float, at least `least` and, where given, strictly above `above`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number, not {value!r}.")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite, not {number}.")
+    if above is not None and not number > above:
+        raise ValueError(f"{name} must be greater than {above:g}, not {number:g}.")
+    if above is None and number < least:
+        raise ValueError(f"{name} must be at least {least:g}, not {number:g}.")
+    return number
+
+
+def whole(name: str, value: object, *, least: int = 1) -> int:
+    """`value` as an int, at least `least`; 3.0 counts as 3."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = int(value)
+    elif isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and float(value).is_integer():
+        number = int(float(value))
+    else:
+        raise ValueError(f"{name} must be a whole number, not {value!r}.")
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, not {number}.")
+    return number
+
+
+def fraction(name: str, value: object) -> float:
+    """`value` as a float strictly between 0 and 1."""
+    number = real(name, value, above=0.0)
+    if number >= 1.0:
+        raise ValueError(f"{name} must be less than 1, not {number:g}.")
+    return number
+
+
+def rtt_list(name: str, values: Sequence[float] | ArrayLike) -> NDArray[np.float64]:
+    """`values` as a non-empty vector, or a square matrix, of finite round trips >= 0."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers only.") from error
+    if array.size == 0:
+        raise ValueError(f"{name} must not be empty.")
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.shape[0] != array.shape[1]):
+        raise ValueError(f"{name} must be a list of round trips or a square matrix, not shape {array.shape}.")
+    if not np.isfinite(array).all() or array.min() < 0.0:
+        raise ValueError(f"{name} must be finite and not negative.")
+    return array
