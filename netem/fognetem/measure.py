@@ -22,7 +22,7 @@ from fognetem.linux import REALTIME_PRIORITY, inside, realtime
 from fognetem.matrix import LatencyMatrix
 
 ECHOES_PER_S = 2000.0
-"""Echoes started a second in all: an eighth of what the delay line carries, so the probes do not delay themselves."""
+"""Echoes started a second in all: a tenth of what the delay line carries; probes do not delay each other."""
 _BASELINE_ECHOES = 15
 _BASELINE_NODES = 8
 _SHORTEST_ROUND_S = 0.015
@@ -74,13 +74,8 @@ def measure(
         echo = _Echo(sockets)
         baseline_ms = echo.baseline()
         number = {node: place for place, node in enumerate(matrix.nodes)}
-        echo.run(
-            [(number[a], number[b]) for a, b in pairs],
-            probes,
-            _round_s(matrix, len(pairs)),
-            _wait_s(matrix),
-            progress,
-        )
+        numbered = [(number[a], number[b]) for a, b in pairs]
+        echo.run(numbered, probes, _round_s(matrix, len(pairs)), _wait_s(matrix), progress)
         busy = _busy(before, _cpu_times())
         duration_s = time.monotonic() - start
     measured = dict(zip(pairs, echo.samples, strict=True))
@@ -90,17 +85,18 @@ def measure(
 def _round_s(matrix: LatencyMatrix, pairs: int) -> float:
     """Time between two probes of the same pair: long enough that one does not wait for the other."""
     jitter_s = max((path.jitter_ms / 1000 for _, _, path in matrix.paths), default=0.0)
-    slowest = min((path.rate_bit_s for _, _, path in matrix.paths if path.rate_bit_s), default=None)
-    sending_s = 2 * FRAME_BYTES * 8 / slowest if slowest else 0.0
-    return max(pairs / ECHOES_PER_S, _SHORTEST_ROUND_S, min(jitter_s, 0.05), min(sending_s, 1.0))
+    return max(pairs / ECHOES_PER_S, _SHORTEST_ROUND_S, min(jitter_s, 0.05), min(_sending_s(matrix), 1.0))
 
 
 def _wait_s(matrix: LatencyMatrix) -> float:
     """How long an answer may take."""
-    sending_s = max(
-        (2 * FRAME_BYTES * 8 / path.rate_bit_s for _, _, path in matrix.paths if path.rate_bit_s), default=0
-    )
-    return 2 * matrix.max_one_way_ms() / 1000 + 4 * sending_s + _GRACE_S
+    return 2 * matrix.max_one_way_ms() / 1000 + 2 * _sending_s(matrix) + _GRACE_S
+
+
+def _sending_s(matrix: LatencyMatrix) -> float:
+    """How long two probes take to be sent on the slowest path."""
+    slowest = min((path.rate_bit_s for _, _, path in matrix.paths if path.rate_bit_s), default=None)
+    return 2 * FRAME_BYTES * 8 / slowest if slowest else 0.0
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ class PathChange:
 
 
 def matrix_at(start: LatencyMatrix, changes: Iterable[Change], elapsed_s: float) -> LatencyMatrix:
-    """The matrix that holds so long after the start: changes due by then, in order of time, then as written."""
+    """The matrix that holds so long after the start: changes due by then, by time, then as written."""
     current = start
     for change in sorted(changes, key=lambda change: change.at_s):
         if change.at_s > elapsed_s:

@@ -151,10 +151,23 @@ def _pair(a: str, b: str, path: Path, seen: Samples, baseline_ms: float, toleran
     elif not plausible(lost, tries, path.loss):
         trouble = f"lost {lost} of {tries} packets, asked {path.loss * 100:g} %"
     return PairResult(
-        a=a, b=b, asked_ms=path.rtt_ms, measured_ms=measured, error_ms=error, allowed_ms=allowed, there_ms=there,
-        back_ms=back, asked_jitter_ms=path.jitter_ms, jitter_ms=jitter, asked_loss=path.loss,
-        loss=lost / tries if tries else 0.0, sent=seen.sent, answered=answered, ok=trouble is None, trouble=trouble,
-    )  # fmt: skip
+        a=a,
+        b=b,
+        asked_ms=path.rtt_ms,
+        measured_ms=measured,
+        error_ms=error,
+        allowed_ms=allowed,
+        there_ms=there,
+        back_ms=back,
+        asked_jitter_ms=path.jitter_ms,
+        jitter_ms=jitter,
+        asked_loss=path.loss,
+        loss=lost / tries if tries else 0.0,
+        sent=seen.sent,
+        answered=answered,
+        ok=trouble is None,
+        trouble=trouble,
+    )
 
 
 def plausible(lost: int, tries: int, loss: float) -> bool:
