@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
+from scipy.sparse import csr_array
 
 from fogmodels.placement.costs import LIMIT_SLACK, Scale
 from fogmodels.placement.exact import shares
@@ -102,7 +104,7 @@ class Relaxation:
         )
         if found.status == 2:
             return float("inf")
-        if found.status != 0:
+        if found.status != 0 or found.fun is None:
             return 0.0  # no proof: the trivial bound
         return max(0.0, float(found.fun) - 1e-7 * float(self.scale.worst[2]))
 
@@ -224,7 +226,7 @@ class Relaxation:
         weight = np.where(np.isinf(alpha), 1.0, alpha)
         limits = np.minimum(self.scale.loads(weight * share), self.scale.loads(alpha))
         limits = limits + LIMIT_SLACK * self.scale.worst
-        return self.network(limits) > limits[2]
+        return self.network(limits) > float(limits[2])
 
 
 class _Rows:
@@ -239,9 +241,10 @@ class _Rows:
         self.entries += [(number, column, value) for column, value in terms if value]
         self.right.append(right)
 
-    def matrix(self, width: int) -> coo_matrix:
-        rows, columns, values = zip(*self.entries, strict=True)
-        return coo_matrix((values, (rows, columns)), shape=(len(self.right), width)).tocsr()
+    def matrix(self, width: int) -> Any:
+        table = np.array(self.entries, dtype=float).reshape(-1, 3)
+        rows, columns = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
+        return csr_array((table[:, 2], (rows, columns)), shape=(len(self.right), width))
 
 
 def latency_bound(problem: Problem) -> float:

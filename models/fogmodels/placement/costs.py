@@ -1,4 +1,4 @@
-"""What a plan costs: the load of each worker, the bounds of CAPSys section 4.2, and the finished Placement."""
+"""What a plan costs: the load of each worker, the bounds of CAPSys section 4.2, the finished Placement."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fogmodels.placement.problem import SEPARABLE, Floats, Ints, Problem
+from fogmodels.placement.problem import SEPARABLE, Bools, Floats, Ints, Problem
 
 SAME_LOAD = 1e-11
 """Loads closer than this part of the worst load are one load: they differ by the order of summing only."""
@@ -79,7 +79,7 @@ def plan_loads(problem: Problem, plans: Ints) -> Floats:
     """Loads of whole plans (plans × workers × operators): the worst worker per dimension, then latency."""
     many, workers, ops = plans.shape
     each = worker_loads(problem, plans.reshape(-1, ops)).reshape(many, workers, 3)
-    worst = (each / problem.capacities().T[None]).max(axis=1)
+    worst: Floats = (each / problem.capacities().T[None]).max(axis=1)
     if problem.rtt_ms is None:
         return worst
     return np.column_stack([worst, latencies(problem, plans)])
@@ -121,7 +121,7 @@ class Scale:
         return cls(both[:, 0], both[:, 1])
 
     @property
-    def flat(self) -> NDArrayBool:
+    def flat(self) -> Bools:
         """Dimensions in which every plan costs the same (L_max = L_min up to summing order)."""
         return self.worst - self.least <= SAME_LOAD * np.maximum(self.worst, 0.0)
 
@@ -133,14 +133,12 @@ class Scale:
 
     def loads(self, costs: Floats) -> Floats:
         """Eq. 10: the largest load a threshold allows (no limit where all plans are equal)."""
-        return np.where(self.flat | np.isinf(costs), np.inf, self.least + costs * (self.worst - self.least))
+        free = self.flat | np.isinf(costs)
+        return np.where(free, np.inf, self.least + np.where(free, 0.0, costs) * (self.worst - self.least))
 
-    def within(self, loads: Floats, limit_loads: Floats) -> NDArrayBool:
+    def within(self, loads: Floats, limit_loads: Floats) -> Bools:
         """Whether loads keep the limits in every dimension."""
         return np.asarray((loads <= limit_loads + LIMIT_SLACK * self.worst).all(axis=-1))
-
-
-NDArrayBool = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class TaskCounts(dict[str, int]):

@@ -14,7 +14,7 @@ _MOST_STEPS = 3e10
 _Shifts = list[tuple[int, Ints]]
 
 
-class TooLarge(ValueError):
+class TooLarge(ValueError):  # noqa: N818 - reads as the sentence it is
     """The problem is beyond an exact method's reach; the sentence says by how much and what to do."""
 
 
@@ -28,7 +28,7 @@ def count_within(space: VectorSpace, ranks: Ints) -> int:
     work = sum(float(members) * len(steps) * space.states for members, steps in shifts)
     if work > _MOST_STEPS:
         raise TooLarge(
-            f"counting the plans of {space.problem.tasks} tasks on {len(space.problem.workers)} workers would "
+            f"counting plans of {space.problem.tasks} tasks on {len(space.problem.workers)} workers would "
             f"take {work:.0e} steps; tighter limits or fewer tasks make it possible"
         )
     rough = _coefficient(space, shifts, None)
@@ -56,7 +56,7 @@ def _coefficient(space: VectorSpace, shifts: _Shifts, prime: int | None) -> floa
             source = tuple(slice(None, most + 1 - n) for n, most in zip(step, extent, strict=True))
             for k in range(1, members + 1):
                 into = layers[k][target]
-                into += layers[k - 1][source]
+                np.add(into, layers[k - 1][source], out=into)
                 if prime:
                     np.remainder(into, np.uint64(prime), out=into)
         ways = layers[members]

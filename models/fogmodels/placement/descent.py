@@ -104,7 +104,7 @@ class Descent:
         ops = len(self.problem.operators)
         loads = worker_loads(self.problem, counts[:, :ops]) / self.capacity[rows]
         used = self.shares(loads)[:, :3]
-        return np.exp(np.clip(sharpness * (used - reference), -700.0, 60.0)).sum(axis=1)
+        return np.asarray(np.exp(np.clip(sharpness * (used - reference), -700.0, 60.0)).sum(axis=1))
 
     def _table(self, state: Ints, rows: Ints, sharpness: float, reference: float) -> tuple[Floats, Floats]:
         """Potential of the rows now, and its change for each (amount, row, out, in); inf if not allowed."""

@@ -1,4 +1,4 @@
-"""Exact solvers: one over ranked count vectors, and one that lists all plans where latency ties workers together."""
+"""Exact solvers: one over ranked count vectors, one that lists all plans where latency ties workers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Solver(Protocol):
         """Whether a plan keeps the thresholds; None if neither a plan nor a proof was found."""
 
     def best(self, alpha: Floats) -> tuple[Ints, float, float] | None:
-        """The best plan within the thresholds, its objective and a lower bound of it; None if there is none."""
+        """The best plan within the thresholds, its objective, a lower bound of that; None if no plan."""
 
 
 def shares(scale: Scale, loads: Floats, alpha: Floats) -> Floats:

@@ -9,7 +9,7 @@ from fogmodels.placement.reach import Reach
 
 
 def least_rank(reach: Reach, ranks: Ints, dimension: int) -> int:
-    """The least rank of one dimension at which a plan exists while the other ranks hold (they are feasible)."""
+    """The least rank of one dimension with a plan while the other ranks hold (they are feasible)."""
     low, high = 0, int(ranks[dimension])
     trial = ranks.copy()
     while low < high:
@@ -57,6 +57,6 @@ def _split(corners: list[Ints], point: Ints) -> list[Ints]:
     if len(everything) < 2:
         return everything
     table = np.unique(np.array(everything), axis=0)
-    covered = (table[:, None, :] <= table[None, :, :]).all(axis=2)
+    covered = np.asarray((table[:, None, :] <= table[None, :, :]).all(axis=2))
     np.fill_diagonal(covered, False)
     return list(table[~covered.any(axis=1)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fogmodels.placement.counting import TooLarge
-from fogmodels.placement.problem import Ints
+from fogmodels.placement.problem import Bools, Ints
 from fogmodels.placement.vectors import VectorSpace
 
 _PAIRS_AT_ONCE = 2_000_000
@@ -117,7 +117,7 @@ class Reach:
         half = len(self._order) // 2
         head = self._trace(state, front, allowed, self._order[:half])
         tail = self._trace(self.space.states - 1 - state, back, allowed, self._order[half:][::-1])
-        return self._assemble(np.array([head + tail[::-1]], dtype=np.int64))[0]
+        return np.asarray(self._assemble(np.array([head + tail[::-1]], dtype=np.int64))[0])
 
     def _trace(self, state: int, layers: list[int], allowed: list[_Moves], order: list[int]) -> list[int]:
         """The vectors by which `state` was reached, in the order of the workers."""
@@ -158,7 +158,7 @@ class Reach:
         return self._assemble(picked)
 
     def _extend(
-        self, rest: Ints, chosen: Ints, last: Ints, moves: _Moves, ok: np.ndarray, most: int
+        self, rest: Ints, chosen: Ints, last: Ints, moves: _Moves, ok: Bools, most: int
     ) -> tuple[Ints, Ints]:
         """Give the next worker every vector that still leads to a full plan, not before the last one used."""
         extent = np.array(self.space.extent)
@@ -192,10 +192,10 @@ class Reach:
         return made
 
 
-def _to_integer(flags: np.ndarray) -> int:
+def _to_integer(flags: Bools) -> int:
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
-def _to_bools(states: int, count: int) -> np.ndarray:
+def _to_bools(states: int, count: int) -> Bools:
     packed = np.frombuffer(states.to_bytes((count + 7) // 8, "little"), dtype=np.uint8)
     return np.unpackbits(packed, bitorder="little", count=count).astype(bool)

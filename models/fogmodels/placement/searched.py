@@ -11,7 +11,7 @@ from fogmodels.placement.problem import Floats, Ints, Problem
 from fogmodels.placement.start import nearest_plan
 
 
-class Undecided(ValueError):
+class Undecided(ValueError):  # noqa: N818 - reads as the sentence it is
     """No plan within the limits was found, and none was proven impossible."""
 
 
@@ -62,15 +62,15 @@ class Searched:
 
     def feasible(self, alpha: Floats) -> bool | None:
         """See exact.Solver."""
-        limits = self.scale.loads(alpha)
-        if any(self.scale.within(plan_loads(self.problem, plan[None]), limits).any() for plan in self._seen):
+        if any(self._keeps(plan, alpha) for plan in self._seen):
             return True
         if np.isinf(self.relaxation.objective(alpha)):
             return False
         found = self._search(alpha, None, rounds=8, good_enough=1.0)
-        if self.scale.within(plan_loads(self.problem, found.plan[None]), limits).any():
-            return True
-        return None
+        return True if self._keeps(found.plan, alpha) else None
+
+    def _keeps(self, plan: Ints, alpha: Floats) -> bool:
+        return bool(self.scale.within(plan_loads(self.problem, plan[None])[0], self.scale.loads(alpha)))
 
     def best(self, alpha: Floats) -> tuple[Ints, float, float] | None:
         """See exact.Solver."""
@@ -78,7 +78,13 @@ class Searched:
         if np.isinf(bound):
             return None
         found = self._search(alpha, None, rounds=10, good_enough=bound)
-        if not self.scale.within(plan_loads(self.problem, found.plan[None]), self.scale.loads(alpha)).any():
+        if not self._keeps(found.plan, alpha):
+            for d in range(len(alpha)):  # plans good in one dimension are other places to start from
+                self.least_load(d)
+            found = min(
+                (found, self._search(alpha, None, rounds=30, good_enough=1.0)), key=lambda f: f.objective
+            )
+        if not self._keeps(found.plan, alpha):
             raise Undecided(
                 "no plan within the limits was found, but none is proven impossible: "
                 f"the best one uses {found.objective:.4g} of a limit, the proven least is {bound:.4g}"

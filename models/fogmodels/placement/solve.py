@@ -17,11 +17,16 @@ from fogmodels.placement.start import nearest_plan
 from fogmodels.placement.tuning import Limits, tuned
 from fogmodels.placement.vectors import vector_space, worker_classes
 
+_NO_PLAN = "no plan keeps the pinned and forbidden workers and the moves allowed, whatever it costs"
 _EXACT_BELOW_S = 0.05
 _FRONT_BELOW_S = 0.5
 _MOST_FRONT_PLANS = 200_000
 
 AnyLimits = Limits | Mapping[str, float] | Sequence[float]
+
+
+class NoPlan(ValueError):  # noqa: N818 - reads as the sentence it is
+    """The rules (slots, pinned, forbidden, moves) exclude every plan, whatever it costs."""
 
 
 def count_plans(problem: Problem, limits: AnyLimits | None = None) -> int:
@@ -85,11 +90,12 @@ def pareto(problem: Problem, *, every: bool = True) -> list[Placement]:
 
 
 def tune(problem: Problem) -> Limits:
-    """The least thresholds that have a plan: each alone, then all relaxed together (section 5.2)."""
+    """The least thresholds that have a plan: each alone, then all relaxed together (section 5.2).
+
+    Raises NoPlan where the rules alone exclude every plan.
+    """
     if not _any_plan(problem):
-        raise ValueError(
-            "no plan keeps the pinned and forbidden workers and the moves allowed, whatever it costs"
-        )
+        raise NoPlan(_NO_PLAN)
     return tuned(problem, _solver(problem))
 
 
@@ -99,13 +105,26 @@ def place(problem: Problem, limits: AnyLimits | None = None) -> Placement | None
     Best: the largest share that any cost uses of its limit is least; then the second largest, and so on.
     Such a plan is Pareto-optimal, and under tuned limits it is the one that needs the least relaxation.
     Among plans of equal cost it takes the fewest moves from the current placement. `gap` is 0 where the plan
-    is proven best in the largest share; Undecided is raised where a large problem gives neither plan nor proof.
+    is proven best in the largest share. A large problem that gives neither plan nor proof raises Undecided.
     """
-    wanted = None if limits is None else Limits.of(limits).vector(problem)
+    if limits is None:
+        return tune_and_place(problem)[1] if _any_plan(problem) else None
+    alpha = Limits.of(limits).vector(problem)
+    return _best(problem, _solver(problem), alpha) if _any_plan(problem) else None
+
+
+def tune_and_place(problem: Problem) -> tuple[Limits, Placement]:
+    """The thresholds of `tune` and the best plan within them, for the work of one."""
     if not _any_plan(problem):
-        return None
+        raise NoPlan(_NO_PLAN)
     solver = _solver(problem)
-    alpha = tuned(problem, solver).vector(problem) if wanted is None else wanted
+    limits = tuned(problem, solver)
+    plan = _best(problem, solver, limits.vector(problem))
+    assert plan is not None, "tuned limits have a plan"
+    return limits, plan
+
+
+def _best(problem: Problem, solver: Solver, alpha: Floats) -> Placement | None:
     found = solver.best(alpha)
     if found is None:
         return None

@@ -55,19 +55,25 @@ class Limits:
             unknown = [key for key in limits if key not in _NAMES]
             if unknown:
                 raise ValueError(f"limit {unknown[0]}: unknown dimension (known: {', '.join(_NAMES)})")
-            return cls(**{key: limits[key] for key in limits})
+            limits = [limits.get(name, math.inf) for name in _NAMES]
         if len(limits) > len(_NAMES):
             raise ValueError(f"limits: {len(limits)} values, but the dimensions are {', '.join(_NAMES)}")
-        return cls(*limits)
+        given = [*limits, *[math.inf] * (len(_NAMES) - len(limits))]
+        return cls(given[0], given[1], given[2], given[3])
 
     def __getitem__(self, name: str) -> float:
         if name not in _NAMES:
             raise KeyError(name)
         return float(getattr(self, name))
 
+    @property
+    def limited(self) -> tuple[str, ...]:
+        """The dimensions that have a limit."""
+        return tuple(name for name in _NAMES if not math.isinf(getattr(self, name)))
+
     def keys(self) -> Iterator[str]:
         """The limited dimensions, so that `dict(limits)` works."""
-        return (name for name in _NAMES if not math.isinf(getattr(self, name)))
+        return iter(self.limited)
 
     def vector(self, problem: Problem) -> Floats:
         """Thresholds in the order of the problem's dimensions."""
@@ -89,7 +95,10 @@ def tuned(problem: Problem, solver: Solver) -> Limits:
     steps, certain = _steps(solver, minimum)
     alpha = relaxed(minimum, steps)
     return Limits(
-        **dict(zip(dims, map(float, alpha), strict=True)),
+        cpu=float(alpha[0]),
+        io=float(alpha[1]),
+        net=float(alpha[2]),
+        latency=float(alpha[3]) if len(alpha) > 3 else math.inf,
         minimum=dict(zip(dims, map(float, minimum), strict=True)),
         minimum_bound=dict(zip(dims, map(float, proven), strict=True)),
         steps=steps,
