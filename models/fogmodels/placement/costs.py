@@ -128,8 +128,8 @@ class Scale:
     def costs(self, loads: Floats) -> Floats:
         """Eq. 4: 0 is perfectly balanced, 1 the worst case; 0 where all plans are equal."""
         span = np.where(self.flat, 1.0, self.worst - self.least)
-        made = np.where(self.flat, 0.0, (loads - self.least) / span)
-        return np.maximum(made, 0.0)
+        balanced = self.flat | (loads - self.least <= SAME_LOAD * self.worst)
+        return np.where(balanced, 0.0, (loads - self.least) / span)
 
     def loads(self, costs: Floats) -> Floats:
         """Eq. 10: the largest load a threshold allows (no limit where all plans are equal)."""
