@@ -14,6 +14,7 @@ from fogctl.errors import FAILED, FogError
 from fogctl.java import Java, find_java
 from fogctl.runtime import jars
 from fogctl.runtime.service import Service, Services, alive
+from fogctl.testbed import names
 from fogctl.testbed.model import Role, Testbed
 from fogctl.testbed.running import Running
 
@@ -31,6 +32,8 @@ class BrokerConfig:
     """A single-node KRaft broker. Heap and buffers are small: it shares a Pi, or a laptop, with the apps."""
 
     node: str
+    management_address: str
+    """Given as a number, because whoever manages has not the nodes' names."""
     log_folder: str
     heap_mb: int = 96
     topic_partitions: int = 1
@@ -42,11 +45,11 @@ class BrokerConfig:
             "node.id": "1",
             "controller.quorum.voters": f"1@localhost:{_CONTROLLER_PORT}",
             "listeners": (
-                f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.node}-mgmt:{MANAGEMENT_PORT},"
+                f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.management_address}:{MANAGEMENT_PORT},"
                 f"CONTROLLER://localhost:{_CONTROLLER_PORT}"
             ),
             "advertised.listeners": (
-                f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.node}-mgmt:{MANAGEMENT_PORT}"
+                f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.management_address}:{MANAGEMENT_PORT}"
             ),
             "listener.security.protocol.map": ("DATA:PLAINTEXT,MANAGEMENT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
             "inter.broker.listener.name": "MANAGEMENT",
@@ -88,6 +91,16 @@ def broker_node(testbed: Testbed) -> str:
     )
 
 
+def management_address(testbed: Testbed) -> str:
+    """The broker node's address on the management network."""
+    return names.management_address([node.name for node in testbed.nodes].index(broker_node(testbed)))
+
+
+def management_servers(testbed: Testbed) -> str:
+    """What replay, audit and administration connect to, from the switch's namespace."""
+    return f"{management_address(testbed)}:{MANAGEMENT_PORT}"
+
+
 def bootstrap_servers(testbed: Testbed) -> str:
     """What apps connect to."""
     return f"{broker_node(testbed)}:{DATA_PORT}"
@@ -100,7 +113,7 @@ def start(running: Running, services: Services, progress: Callable[[str], None] 
     class_path = ":".join(map(str, jars.class_path(jars.BROKER)))
     node = broker_node(running.testbed)
     folder = running.state.folder / NAME
-    config = BrokerConfig(node, str(folder / "log"))
+    config = BrokerConfig(node, management_address(running.testbed), str(folder / "log"))
     settings = folder / "server.properties"
     if not (folder / "log" / "meta.properties").exists():
         progress("formatting the broker's log")
@@ -154,7 +167,7 @@ def _wait_until_ready(running: Running, services: Services, pid: int) -> None:
     """Return when the broker accepts connections; one sentence from its log if it ends instead."""
     ready = running.exec_argv(
         broker_node(running.testbed),
-        ["bash", "-c", f"exec 3<>/dev/tcp/{broker_node(running.testbed)}-mgmt/{MANAGEMENT_PORT}"],
+        ["bash", "-c", f"exec 3<>/dev/tcp/{management_address(running.testbed)}/{MANAGEMENT_PORT}"],
     )
     deadline = time.monotonic() + READY_PATIENCE_S
     while time.monotonic() < deadline:

@@ -1,0 +1,172 @@
+"""The executors of a stage: one Worker a replica, started on exactly the asked nodes and read back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fogctl.errors import FAILED, FogError
+from fogctl.java import Java
+from fogctl.runtime import jars, spark
+from fogctl.runtime.app import App, Stage, as_json
+from fogctl.runtime.broker import bootstrap_servers
+from fogctl.runtime.control import ask
+from fogctl.runtime.service import Service, Services, alive
+from fogctl.testbed.running import Running
+
+PATIENCE_S = 120.0
+_MEMORY_OVERHEAD_MB = 32
+
+
+@dataclass(frozen=True, slots=True)
+class StagePool:
+    """The pool of one stage on a running testbed."""
+
+    running: Running
+    services: Services
+    java: Java
+    app: App
+    stage: Stage
+    pool: spark.Pool
+    cores: int = 1
+
+    @property
+    def folder(self) -> Path:
+        """Where the stage keeps what it must not lose."""
+        return self.running.state.folder / "apps" / self.app.name / self.stage.name
+
+    @property
+    def socket(self) -> Path:
+        """Where the stage runner answers."""
+        return self.folder / "runner.sock"
+
+    def start(self, max_rows: int) -> None:
+        """Start the Master and the driver."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        node = self.pool.control
+        environment = spark.daemon_environment(node, self.java.home)
+        self.services.ensure(
+            Service(self.pool.service("master"), node, spark.master_argv(self.pool), environment)
+        )
+        spec = self.folder / "spec.json"
+        spec.write_text(json.dumps(self._spec(max_rows)))
+        self.services.ensure(self._driver(spec))
+
+    def status(self) -> dict[str, Any]:
+        """What the stage runner says."""
+        return ask(self.socket, {"ask": "status"})
+
+    def add(self, node: str) -> None:
+        """Start a Worker on a node; returns when its executor has registered with the driver."""
+        worker = self._worker(node)
+        pid = self.services.ensure(worker)
+        self._wait(
+            lambda: node in self.nodes(),
+            f"the replica of {self.stage.name} on {node} did not register",
+            lambda: alive(pid),
+            worker.name,
+        )
+
+    def remove(self, node: str) -> None:
+        """Decommission the Worker on a node: its executor finishes its tasks, takes no more, and ends."""
+        name = self.pool.service(f"worker.{node}")
+        pid = self.services.pid(name)
+        if pid is not None:
+            os.kill(pid, signal.SIGPWR)
+            deadline = time.monotonic() + 10
+            while node in self.nodes() and time.monotonic() < deadline:
+                time.sleep(0.05)
+        self.services.stop(name)
+
+    def nodes(self) -> list[str]:
+        """The nodes whose executors the driver has."""
+        try:
+            return [executor["node"] for executor in self.status()["executors"]]
+        except (FogError, KeyError):
+            return []
+
+    def stop(self) -> None:
+        """Stop driver, Workers and Master."""
+        if self.services.pid(self.pool.service("driver")) is not None:
+            with contextlib.suppress(FogError):
+                ask(self.socket, {"ask": "stop"})
+        prefix = f"{self.app.name}.{self.stage.name}."
+        for service in self.services.all():
+            if service.name.startswith(prefix):
+                self.services.stop(service.name)
+
+    def wait_until_running(self) -> None:
+        """Return when the query runs; the app's own error, in one sentence, if it fails."""
+        name = self.pool.service("driver")
+
+        def runs() -> bool:
+            try:
+                status = self.status()
+            except FogError:
+                return False
+            if status["state"] == "failed":
+                raise FogError(f"stage {self.stage.name} failed: {status['error']}", exit_code=FAILED)
+            return bool(status["state"] == "running")
+
+        pid = self.services.pid(name)
+        self._wait(runs, f"stage {self.stage.name} did not start", lambda: pid is None or alive(pid), name)
+
+    def _wait(self, done: Callable[[], bool], failure: str, lives: Callable[[], bool], service: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline and lives():
+            if done():
+                return
+            time.sleep(0.1)
+        raise FogError(failure, hint=f"its log: {self.services.log(service)}", exit_code=FAILED)
+
+    def _worker(self, node: str) -> Service:
+        argv = spark.worker_argv(
+            self.pool,
+            node,
+            self.cores,
+            self._executor_mb + _MEMORY_OVERHEAD_MB,
+            self.folder / f"worker-{node}",
+        )
+        environment = spark.daemon_environment(node, self.java.home)
+        return Service(self.pool.service(f"worker.{node}"), node, argv, environment)
+
+    @property
+    def _executor_mb(self) -> int:
+        return self.stage.memory_bytes >> 20
+
+    def _driver(self, spec: Path) -> Service:
+        import sys
+
+        environment = (
+            *spark.daemon_environment(self.pool.control, self.java.home),
+            ("PYSPARK_PYTHON", sys.executable),
+        )
+        argv = (sys.executable, "-m", "fogctl.runtime.stage_runner", str(spec))
+        return Service(self.pool.service("driver"), self.pool.control, argv, environment)
+
+    def _spec(self, max_rows: int) -> dict[str, Any]:
+        return {
+            "app": self.app.name,
+            "stage": as_json(self.stage),
+            "code": str(self.app.code),
+            "settings": spark.settings(
+                self.pool,
+                executor_memory_mb=self._executor_mb,
+                executor_cores=self.cores,
+                jars=jars.class_path(jars.CONNECTOR),
+            ),
+            "bootstrap": bootstrap_servers(self.running.testbed),
+            "input_topics": [self.app.topic(stream) for stream in self.stage.inputs],
+            "output_topic": self.app.topic(self.stage.output),
+            "checkpoint": str(self.folder / "checkpoint"),
+            "socket": str(self.socket),
+            "progress": str(self.folder / "progress.jsonl"),
+            "max_rows": max_rows,
+        }

@@ -1,0 +1,140 @@
+"""How Spark is started and tuned on weak, far-apart nodes: commands and settings, as values. Pure."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from fogctl.errors import FAILED, FogError
+
+MASTER_CLASS = "org.apache.spark.deploy.master.Master"
+WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
+_FIRST_PORT = 7100
+_LAG_OF_WEB_PORT = 1000
+
+# Small, quick-starting JVMs; the second compiler costs a Pi more than it earns in short tasks.
+SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:+ExitOnOutOfMemoryError"
+DAEMON_HEAP_MB = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The Spark cluster of one stage: a Master on the control node, one Worker a replica."""
+
+    app: str
+    stage: str
+    control: str
+    """The node of the Master and the driver."""
+    number: int
+    """Place of the stage among all that run on the testbed; gives it ports of its own."""
+
+    @property
+    def port(self) -> int:
+        """Where Workers and the driver find the Master."""
+        return _FIRST_PORT + self.number
+
+    @property
+    def web_port(self) -> int:
+        """Where the Master says what it has, as JSON."""
+        return self.port + _LAG_OF_WEB_PORT
+
+    @property
+    def url(self) -> str:
+        """The Master's address."""
+        return f"spark://{self.control}:{self.port}"
+
+    def service(self, part: str) -> str:
+        """The name of one of the pool's services: `master`, `driver`, `worker.NODE`."""
+        return f"{self.app}.{self.stage}.{part}"
+
+
+def home() -> Path:
+    """Where Spark is: inside the pyspark package."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise FogError("pyspark is not installed", hint="pip install pyspark", exit_code=FAILED)
+    return Path(spec.origin).parent
+
+
+def master_argv(pool: Pool) -> tuple[str, ...]:
+    """The Master's command."""
+    return (
+        *(str(home() / "bin" / "spark-class"), MASTER_CLASS, "--host", pool.control),
+        *("--port", str(pool.port), "--webui-port", str(pool.web_port)),
+    )
+
+
+def worker_argv(pool: Pool, node: str, cores: int, memory_mb: int, folder: Path) -> tuple[str, ...]:
+    """A Worker's command: it offers room for exactly one executor."""
+    return (
+        *(str(home() / "bin" / "spark-class"), WORKER_CLASS, "--host", node, "--cores", str(cores)),
+        *("--memory", f"{memory_mb}m", "--work-dir", str(folder), "--webui-port", "0", pool.url),
+    )
+
+
+def daemon_environment(node: str, java_home: Path) -> tuple[tuple[str, str], ...]:
+    """Environment of a Master or Worker on a node."""
+    options = " ".join(
+        [
+            SMALL_JVM,
+            "-Dspark.decommission.enabled=true",
+            # A Worker that is cut off is noticed within ten seconds instead of a minute.
+            "-Dspark.worker.timeout=8",
+            "-Dspark.worker.cleanup.enabled=true",
+            "-Dspark.network.timeout=10s",
+        ]
+    )
+    return (
+        ("JAVA_HOME", str(java_home)),
+        ("SPARK_HOME", str(home())),
+        ("SPARK_LOCAL_IP", node),
+        ("SPARK_LOCAL_HOSTNAME", node),
+        ("SPARK_DAEMON_MEMORY", f"{DAEMON_HEAP_MB}m"),
+        ("SPARK_DAEMON_JAVA_OPTS", options),
+    )
+
+
+def settings(
+    pool: Pool, *, executor_memory_mb: int, executor_cores: int, jars: tuple[Path, ...]
+) -> dict[str, str]:
+    """Settings of a stage's driver and executors."""
+    return {
+        "spark.master": pool.url,
+        "spark.app.name": f"{pool.app}.{pool.stage}",
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.driver.host": pool.control,
+        "spark.driver.bindAddress": pool.control,
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": SMALL_JVM,
+        "spark.executor.extraJavaOptions": SMALL_JVM,
+        "spark.executor.memory": f"{executor_memory_mb}m",
+        "spark.executor.cores": str(executor_cores),
+        # Spark sets 300 MB of every heap aside and refuses heaps below 450 MB; a Pi cannot afford that.
+        "spark.testing.reservedMemory": str(32 << 20),
+        "spark.memory.fraction": "0.4",
+        "spark.ui.enabled": "false",
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "false",
+        # A link that is cut is noticed within ten seconds (the default takes 83).
+        "spark.network.timeout": "8s",
+        "spark.network.timeoutInterval": "2s",
+        "spark.executor.heartbeatInterval": "2s",
+        "spark.rpc.askTimeout": "8s",
+        "spark.storage.blockManagerHeartbeatTimeoutMs": "8000",
+        "spark.task.maxFailures": "8",
+        "spark.excludeOnFailure.enabled": "false",
+        # With one far replica, waiting for a local slot costs more than it saves.
+        "spark.locality.wait": "0",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        # Commits a batch by a rename; the default forks a shell for each.
+        "spark.sql.streaming.checkpointFileManagerClass": (
+            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+        ),
+        "spark.log.level": "WARN",
+    }
