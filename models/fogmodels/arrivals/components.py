@@ -63,5 +63,5 @@ def compose(base: Pair, parts: list[Pair]) -> Pair:
     """Kronecker product composition of processes whose D0 is diagonal onto a base."""
     D0, D1 = base
     for hidden, observed in parts:
-        D0, D1 = -np.kron(D0, hidden), np.kron(D1, observed)
+        D0, D1 = np.asarray(-np.kron(D0, hidden), dtype=float), np.asarray(np.kron(D1, observed), dtype=float)
     return D0, D1

@@ -11,10 +11,10 @@ from fogmodels.arrivals.components import Pair, compose, correlated_map2, renewa
 
 Vector = NDArray[np.float64]
 
+MOST_COMPONENTS = 3
+
 _PHASES_ALONE = 64
-_PHASES_COMPOSED = 6
-_LEAST_BASE = 0.5 * (1 + 1 / _PHASES_COMPOSED)
-_LEAST_ROOM = 0.02
+_PHASES_COMPOSED = (6, 24)
 _KAPPA = (1.02, 21.0)
 
 
@@ -31,11 +31,6 @@ class Composition:
     strengths: Vector
     decays: Vector
     kappas: Vector
-
-    @staticmethod
-    def has_room(scv: float) -> bool:
-        """Whether a correlated factor fits beside the least variable base that is composed."""
-        return bool(np.log((1 + scv) / 2 / _LEAST_BASE) > _LEAST_ROOM)
 
     @property
     def third(self) -> float:
@@ -59,12 +54,25 @@ class Composition:
 
     def matrices(self) -> Pair:
         """(D0, D1) with mean 1."""
-        most = _PHASES_COMPOSED if self.strengths.size else _PHASES_ALONE
+        most = _PHASES_COMPOSED[1] if self.strengths.size else _PHASES_ALONE
         parts = [
             correlated_map2(float(a), float(g), float(k))
             for a, g, k in zip(self.strengths, self.decays, self.kappas, strict=True)
         ]
         return compose(renewal_base(self.base, self.base_kappa, most), parts)
+
+
+def most_components(scv: float) -> int:
+    """How many correlated factors fit on a base for this SCV without too many phases."""
+    if scv < 1.5 / _PHASES_COMPOSED[1]:
+        return 0
+    return 1 if scv < 0.5 else MOST_COMPONENTS
+
+
+def _room(scv: float) -> float:
+    """Log of the reduced second moment left to correlated factors: half of a small SCV, most of a large."""
+    phases = np.clip(np.ceil(2 / scv), *_PHASES_COMPOSED) if scv < 0.5 else _PHASES_COMPOSED[0]
+    return float(np.log((1 + scv) / (1 + 1 / phases)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +102,9 @@ class Parameters:
     def low(self) -> Vector:
         """Lower bounds."""
         n = self.components
-        return np.concatenate([np.full(n, -7.0), np.full(n, np.log(0.3)), np.full(n + 1, np.log(_KAPPA[0] - 1))])
+        return np.concatenate(
+            [np.full(n, -7.0), np.full(n, np.log(0.3)), np.full(n + 1, np.log(_KAPPA[0] - 1))]
+        )
 
     @property
     def high(self) -> Vector:
@@ -106,7 +116,7 @@ class Parameters:
     def composition(self, x: Vector) -> Composition:
         """The composition at a point."""
         n = self.components
-        room = np.log((1 + self.scv) / 2 / _LEAST_BASE) if n else 0.0
+        room = _room(self.scv) if n else 0.0
         weights = np.exp(x[:n])
         used = room * weights / (1 + weights.sum())
         kappas = 1 + np.exp(x[2 * n :])
@@ -124,7 +134,7 @@ class Parameters:
         x = self.first
         if n:
             used = np.log1p(made.strengths)
-            left = np.log((1 + self.scv) / 2 / _LEAST_BASE) - used.sum()
+            left = _room(self.scv) - used.sum()
             x[:n] = np.log(used / left)
             x[n : 2 * n] = np.log(-1 / np.log(made.decays))
             # The slowest factor starts as the least skewed: it then means long, mild overloads.

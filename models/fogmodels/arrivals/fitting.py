@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 
-from fogmodels.arrivals.composition import Composition, Parameters
+from fogmodels.arrivals.composition import MOST_COMPONENTS, Composition, Parameters, most_components
 from fogmodels.arrivals.markovian import MAP
 from fogmodels.arrivals.reference_load import map_load, trace_load
 from fogmodels.arrivals.trace import TraceStatistics, describe, inter_arrival_times
 
 Vector = NDArray[np.float64]
 
-MOST_COMPONENTS = 3
 _LOADS = np.array([0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 _REFERENCE_DRAWS = 200_000
 _GOOD_ENOUGH = 0.05  # rms error of log dispersion below which another MAP(2) is not worth its states
@@ -73,15 +72,16 @@ def _observe(times: Vector) -> tuple[TraceStatistics, Vector]:
 def _order(seen: TraceStatistics) -> int:
     """How many correlated MAP(2)s the dispersion curve asks for."""
     errors = [_dispersion_fit(seen, 0)[1]]
-    for components in range(1, MOST_COMPONENTS + 1):
+    most = most_components(seen.scv)
+    for components in range(1, most + 1):
         # What sampling noise alone does to the curve is no reason for more states.
         noise = 2.0 * np.sqrt(2.0 * float(seen.blocks[-1]) / seen.events)
-        if errors[-1] < max(_GOOD_ENOUGH, noise / 4) or not Composition.has_room(seen.scv):
+        if errors[-1] < max(_GOOD_ENOUGH, noise / 4):
             return components - 1
         errors.append(_dispersion_fit(seen, components)[1])
         if errors[-1] > _LEAST_GAIN * errors[-2]:
             return components - 1
-    return MOST_COMPONENTS
+    return most
 
 
 def _dispersion_fit(seen: TraceStatistics, components: int) -> tuple[Composition, float]:
@@ -118,8 +118,7 @@ def _fit(seen: TraceStatistics, loads: Vector, components: int, third_weight: fl
     that share moves the predicted waiting time several times up or down. It is settled by the load
     the window itself puts on an exponential server at four utilisations.
     """
-    if not Composition.has_room(seen.scv):
-        components = 0
+    components = min(components, most_components(seen.scv))
     space = Parameters(components, seen.scv, float(seen.blocks[-1]))
     start = space.pack(_dispersion_fit(seen, components)[0])
     residual = partial(_residuals, space, seen, np.log(loads), third_weight)
@@ -134,7 +133,9 @@ def _fit(seen: TraceStatistics, loads: Vector, components: int, third_weight: fl
 
     free = space.first.size > 0
     if free:
-        found = least_squares(one, start, jac=jacobian, bounds=(space.low, space.high), max_nfev=15, ftol=1e-4)
+        found = least_squares(
+            one, start, jac=jacobian, bounds=(space.low, space.high), max_nfev=15, ftol=1e-4
+        )
         start = found.x
     made = space.composition(start)
     loss = float(np.sum(one(start)[: seen.blocks.size + loads.size] ** 2))
@@ -146,7 +147,12 @@ def _residuals(
 ) -> Vector:
     made = [space.composition(x) for x in points]
     pairs = [composition.matrices() for composition in made]
-    predicted = map_load(np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs]), _LOADS)
+    predicted = np.empty((len(pairs), log_loads.size))
+    orders = np.array([pair[0].shape[0] for pair in pairs])  # an Erlang base changes its order with its SCV
+    for order in np.unique(orders):
+        same = np.flatnonzero(orders == order)
+        stacks = (np.array([pairs[i][part] for i in same]) for part in (0, 1))
+        predicted[same] = map_load(*stacks, _LOADS)
     dispersion = np.array([m.dispersion(seen.scv, seen.blocks) for m in made])
     target = np.log(np.maximum(seen.dispersion, 1e-6))
     even = np.sqrt(log_loads.size / seen.blocks.size)

@@ -1,4 +1,4 @@
-"""What a recorded window says about itself: validated inter-arrival times, moments, correlation, dispersion."""
+"""What a recorded window says about itself: checked times, moments, correlation, dispersion."""
 
 from __future__ import annotations
 

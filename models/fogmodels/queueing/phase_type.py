@@ -94,9 +94,9 @@ class PhaseType:
         """E[X^order]."""
         if int(order) != order or order < 1:
             raise ValueError(f"a moment's order is a whole number from 1 up, not {order}")
-        vector = np.ones(self.phases)
+        vector: Matrix = np.ones(self.phases)
         for _ in range(int(order)):
-            vector = np.linalg.solve(-self.S, vector)
+            vector = np.asarray(np.linalg.solve(-self.S, vector), dtype=float)
         return float(factorial(int(order)) * (self.beta @ vector))
 
     def scaled(self, mean: float) -> PhaseType:
@@ -125,7 +125,9 @@ def hyperexponential_branches(mean: float, scv: float, third: float) -> tuple[Ma
     """
     m1, m2, m3 = 1.0, (scv + 1.0) / 2.0, third / mean**3 / 6.0
     if not (m2 > 1.0 and m3 > m2 * m2):
-        raise ValueError("no two-branch hyperexponential has these moments: E[X^3] E[X] must exceed 1.5 E[X^2]^2")
+        raise ValueError(
+            "no two-branch hyperexponential has these moments: E[X^3] E[X] must exceed 1.5 E[X^2]^2"
+        )
     # The branch means are the roots of x^2 - a x + b with m_{k+2} = a m_{k+1} - b m_k (reduced moments).
     a = (m3 - m1 * m2) / (m2 - m1 * m1)
     b = a * m1 - m2

@@ -47,5 +47,8 @@ def replay(iats: ArrayLike, service: PhaseType, seed: int = 0) -> ResponseTime:
     totals = [lindley(times, service.sample(times.size, rng)) for _ in range(runs)]
     responses = np.sort(np.concatenate(totals))
     return ResponseTime(
-        mean=float(responses.mean()), utilisation=utilisation, method="replay", distribution=Sampled(responses)
+        mean=float(responses.mean()),
+        utilisation=utilisation,
+        method="replay",
+        distribution=Sampled(responses),
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.float64]
 
 
-class Unstable(ValueError):
+class Unstable(ValueError):  # noqa: N818 - the public name callers know
     """The queue has no stationary response time: work arrives as fast as it is served, or faster."""
 
     def __init__(self, utilisation: float) -> None:
@@ -19,7 +19,7 @@ class Unstable(ValueError):
         super().__init__(f"utilisation {utilisation:.6g} is not below 1: the queue grows without bound")
 
 
-class Inaccurate(ArithmeticError):
+class Inaccurate(ArithmeticError):  # noqa: N818 - as above
     """A numerical self-check failed: no number is given rather than a wrong one."""
 
 
@@ -92,6 +92,10 @@ class MatrixExponential:
         for _ in range(doublings):
             power = power @ power
         return min(1.0, float(self.start @ power @ self.tail))
+
+    def phase_type(self) -> tuple[Matrix, Matrix]:
+        """Start vector and sub-generator of the same distribution, by reversing time."""
+        return self.start * self.tail, self.rates * self.tail[None, :] / self.tail[:, None]
 
     def quantile(self, fraction: float) -> float:
         """Invert the survival function.

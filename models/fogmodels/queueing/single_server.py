@@ -33,9 +33,9 @@ def solve(arrivals: MAP, service: PhaseType) -> ResponseTime:
     D0, D1 = arrivals.D0 * unit, arrivals.D1 * unit
     S, beta = service.S * unit, service.beta
     exits = np.maximum(-S.sum(axis=1), 0.0)
-    rise = np.kron(np.eye(arrivals.states), S)
-    finish = np.kron(np.eye(arrivals.states), exits[:, None])
-    begin = np.kron(D1, beta[None, :])
+    rise = _kron(np.eye(arrivals.states), S)
+    finish = _kron(np.eye(arrivals.states), exits[:, None])
+    begin = _kron(D1, beta[None, :])
     psi = first_return(rise, finish, D0, begin)
 
     idle = stationary(D0 + begin @ psi)
@@ -97,3 +97,7 @@ def first_return(rise: Matrix, finish: Matrix, fall: Matrix, begin: Matrix) -> M
     # A stable queue's fluid always returns: removing the rounding error in exactly this direction
     # is what keeps loads near 1 accurate.
     return np.asarray(H / sums)
+
+
+def _kron(a: Matrix, b: Matrix) -> Matrix:
+    return np.asarray(np.kron(a, b), dtype=float)
