@@ -107,7 +107,7 @@ def next_measurement(
     measures, and the candidate with the greatest expected improvement is taken; one that was measured
     before may come again, because measurements are noisy. Deterministic; ties go to the smaller one.
     """
-    rows = tuple(observations)
+    rows = observed(observations) if observations else ()
     measured = {(row.task_slots, row.memory_mb) for row in rows}
     for corner in space.corners():
         if (corner.task_slots, corner.memory_mb) not in measured:

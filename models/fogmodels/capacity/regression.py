@@ -49,10 +49,9 @@ class Regression:
     c: float
     residual_sd: float
     degrees_of_freedom: int
-    # How sure the coefficients are: (X'X)^-1 of the centred features, and the centre itself.
-    _spread: Vector
+    # Covariances of (a, b, value at the centre), once for even and once for uneven noise; and that centre.
+    _covariances: tuple[Vector, Vector]
     _centre: Vector
-    _rows: int
 
     def mst(self, task_slots: float | Vector, memory_mb: float | Vector) -> Any:
         """The regression's value, which may be negative far from the observations."""
@@ -65,8 +64,9 @@ class Regression:
         slots = np.asarray(f(task_slots), dtype=float)
         memory = np.broadcast_to(f(memory_mb), slots.shape)
         away = np.stack([memory, slots], axis=-1) - self._centre
-        leverage = 1.0 / self._rows + np.einsum("...i,ij,...j", away, self._spread, away)
-        return self.residual_sd * np.sqrt(1.0 + leverage)
+        away = np.concatenate([away, np.ones((*away.shape[:-1], 1))], axis=-1)
+        doubt = [np.einsum("...i,ij,...j", away, spread, away) for spread in self._covariances]
+        return np.sqrt(self.residual_sd**2 + np.maximum(*doubt))
 
 
 def observed(observations: Iterable[Observation]) -> tuple[Observation, ...]:
@@ -100,11 +100,24 @@ def regress(rows: Sequence[Observation], family: Family) -> Regression:
     x, y = features(rows, family), targets(rows)
     (a, b), c, rank = _least_squares(x, y)
     centre = x.mean(axis=0)
-    centred = x - centre
     residuals = y - (a * x[:, 0] + b * x[:, 1] + c)
     freedom = len(rows) - rank - 1
     sd = float(np.sqrt(residuals @ residuals / freedom)) if freedom > 0 else float("inf")
-    return Regression(family, a, b, c, sd, freedom, np.linalg.pinv(centred.T @ centred), centre, len(rows))
+    covariances = _covariances(np.column_stack([_centred(x), np.ones(len(rows))]), residuals, sd)
+    return Regression(family, a, b, c, sd, freedom, covariances, centre)
+
+
+def _covariances(x: Vector, residuals: Vector, sd: float) -> tuple[Vector, Vector]:
+    """Of the coefficients: the textbook's, and HC3 (MacKinnon and White 1985) for uneven noise.
+
+    Throughputs scatter by per cent, so the large ones scatter most, and those hold the far end of the line.
+    """
+    inverse = np.linalg.pinv(x)
+    slack = 1.0 - np.einsum("ij,ji->i", x, inverse)
+    # A row that the line must pass through has no residual to learn from.
+    deleted = np.where(slack > 1e-6, residuals / np.maximum(slack, 1e-6), 0.0)
+    weighted = inverse * deleted
+    return sd**2 * (inverse @ inverse.T), weighted @ weighted.T
 
 
 def leave_one_out(rows: Sequence[Observation], family: Family) -> Vector:
@@ -113,8 +126,7 @@ def leave_one_out(rows: Sequence[Observation], family: Family) -> Vector:
         raise ValueError("leaving one out needs at least two observations.")
     x, y = features(rows, family), targets(rows)
     slopes, c, rank = _least_squares(x, y)
-    centred = x - x.mean(axis=0)
-    varying = centred[:, _varies(x)]
+    varying = _centred(x)[:, _varies(x)]
     if rank == varying.shape[1]:
         # Least squares needs no refits: the error left out is the residual over one minus its leverage.
         orthogonal, _ = np.linalg.qr(varying)
@@ -181,11 +193,16 @@ def feature_rank(rows: Sequence[Observation]) -> int:
 def _least_squares(x: Vector, y: Vector) -> tuple[Vector, float, int]:
     """Slopes, intercept and rank of the centred problem; least norm when the rank is short."""
     x_mean, y_mean = x.mean(axis=0), float(y.mean())
-    slopes, _, _, _ = np.linalg.lstsq(x - x_mean, y - y_mean, rcond=None)
+    slopes, _, _, _ = np.linalg.lstsq(_centred(x), y - y_mean, rcond=None)
     # The rank is judged on columns of one scale: megabytes and slots differ by three magnitudes.
-    varying = (x - x_mean)[:, _varies(x)]
+    varying = _centred(x)[:, _varies(x)]
     rank = int(np.linalg.matrix_rank(varying / np.abs(varying).max(axis=0))) if varying.size else 0
     return np.asarray(slopes, dtype=float), y_mean - float(x_mean @ slopes), rank
+
+
+def _centred(x: Vector) -> Vector:
+    """Columns minus their means; exactly zero where a column holds one value, whatever the mean rounds to."""
+    return np.asarray(np.where(_varies(x), x - x.mean(axis=0), 0.0), dtype=float)
 
 
 def _varies(x: Vector) -> NDArray[np.bool_]:

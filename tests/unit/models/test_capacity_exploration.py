@@ -163,6 +163,7 @@ def test_published_exploration_of_the_join_query_stops_where_its_authors_did() -
         lambda: expected_improvement(np.zeros(2), -np.ones(2), 1.0),
         lambda: expected_improvement(np.zeros(2), np.ones(2), math.nan),
         lambda: StopRule(rise=-1),
+        lambda: next_measurement(SPACE, [(9, 512.0, 1.0)]),  # type: ignore[list-item]
     ],
 )
 def test_nonsense_is_refused(nonsense: object) -> None:

@@ -104,6 +104,22 @@ def test_interval_holds_the_point_answer(rows: list[Observation], rate: float) -
     assert 0 <= reach.low <= model.mst(30, 512.0) <= reach.high
 
 
+@pytest.mark.parametrize("truth", FAMILIES)
+def test_slots_interval_covers_the_truth_twenty_times_beyond_the_data(truth: str) -> None:
+    rng = np.random.default_rng(5)
+    hits = 0
+    for _ in range(40):
+        rows = [
+            Observation(s, m, (1e4 + 1e4 * F[truth](s)) * (1 + 0.05 * rng.standard_normal()))
+            for s in (4, 10, 16, 24, 32, 48)
+            for m in (512.0, 2048.0)
+        ]
+        rate = (1e4 + 1e4 * F[truth](960)) / 1.1
+        interval = fit_capacity(rows).slots_interval(rate, 1024.0)
+        hits += (interval.low or math.inf) <= 960 <= (interval.high or math.inf)
+    assert hits >= 31  # nominally 36 of 40; fewer than 31 has a chance of half a per cent
+
+
 def test_interval_covers_new_measurements_as_often_as_it_says() -> None:
     rng = np.random.default_rng(7)
     hits = 0
@@ -178,6 +194,15 @@ def test_one_memory_size_needs_no_memory_argument_and_says_nothing_of_others() -
     assert model.mst(6) == model.mst(6, 1024.0)
     with pytest.raises(ValueError, match="nothing is known about another memory size"):
         model.slots_for(500, 2048.0)
+
+
+def test_one_memory_size_has_no_slope_even_if_its_mean_is_rounded() -> None:
+    for memory in (0.1, 0.7, 1024.3, 65536.1):
+        model = fit_capacity(
+            [Observation(s, memory, 100.0 * s + 5 * (s % 3)) for s in (1, 2, 4, 8, 11, 13, 17)]
+        )
+        assert all(model.regressions[family].a == 0 for family in FAMILIES)
+        assert model.regressions["linear"].b == pytest.approx(100, rel=0.05)
 
 
 def test_throughput_that_falls_with_slots_is_said_and_never_sized() -> None:
