@@ -42,17 +42,18 @@ def read_matrix(path: FilePath, nodes: Sequence[Node]) -> LatencyMatrix:
         row = _ROW.search(message)
         raise FogError(message, file=path, line=_line_of(text, row[1]) if row else 1) from None
     known = [node.name for node in nodes]
-    problems = [
+    unknown = [
         Problem(f"unknown node {quoted(name)}", _line_of(text, name), hint=choice_hint(name, known))
         for name in matrix.nodes
         if name not in set(known)
     ]
-    problems += [
+    absent = [
         Problem(f'the node "{name}" is not in the matrix', 1, hint="add its row and column; 0 means no delay")
         for name in known
         if name not in set(matrix.nodes)
     ]
-    refuse(str(path), problems)
+    refuse(str(path), unknown)
+    refuse(str(path), absent)
     return matrix
 
 

@@ -115,7 +115,6 @@ _MS = {
     "ms": Fraction(1),
     "s": Fraction(1000),
     "us": Fraction(1, 1000),
-    "µs": Fraction(1, 1000),
     "min": Fraction(60_000),
     "h": Fraction(3_600_000),
 }
