@@ -8,6 +8,11 @@ from typing import Annotated
 import typer
 
 from fogctl import __version__
+from fogctl.cli import board, net, plan, testbed
+from fogctl.cli.demo import demo
+from fogctl.cli.init import init
+from fogctl.cli.place import place
+from fogctl.cli.schema import schema
 from fogctl.errors import FogError
 
 app = typer.Typer(
@@ -19,6 +24,18 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+app.command()(init)
+for command in (testbed.up, testbed.down, testbed.status, testbed.doctor):
+    app.command()(command)
+app.command("exec")(testbed.execute)
+app.add_typer(net.app, name="net")
+app.add_typer(board.app, name="board")
+app.add_typer(plan.app, name="plan")
+app.command()(place)
+app.command()(schema)
+app.command()(demo)
 
 
 def _version(asked: bool) -> None:
