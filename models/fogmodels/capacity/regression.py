@@ -98,10 +98,10 @@ def targets(rows: Sequence[Observation]) -> Vector:
 def regress(rows: Sequence[Observation], family: Family) -> Regression:
     """Ordinary least squares with an intercept; the least coefficients where several fit equally well."""
     x, y = features(rows, family), targets(rows)
-    (a, b), c, rank = _least_squares(x, y)
+    (a, b), c = _least_squares(x, y)
     centre = x.mean(axis=0)
     residuals = y - (a * x[:, 0] + b * x[:, 1] + c)
-    freedom = len(rows) - rank - 1
+    freedom = len(rows) - _rank(x) - 1
     sd = float(np.sqrt(residuals @ residuals / freedom)) if freedom > 0 else float("inf")
     covariances = _covariances(np.column_stack([_centred(x), np.ones(len(rows))]), residuals, sd)
     return Regression(family, a, b, c, sd, freedom, covariances, centre)
@@ -125,9 +125,9 @@ def leave_one_out(rows: Sequence[Observation], family: Family) -> Vector:
     if len(rows) < 2:
         raise ValueError("leaving one out needs at least two observations.")
     x, y = features(rows, family), targets(rows)
-    slopes, c, rank = _least_squares(x, y)
+    slopes, c = _least_squares(x, y)
     varying = _centred(x)[:, _varies(x)]
-    if rank == varying.shape[1]:
+    if _rank(x) == varying.shape[1]:
         # Least squares needs no refits: the error left out is the residual over one minus its leverage.
         orthogonal, _ = np.linalg.qr(varying)
         slack = 1.0 - 1.0 / len(rows) - (orthogonal**2).sum(axis=1)
@@ -137,7 +137,7 @@ def leave_one_out(rows: Sequence[Observation], family: Family) -> Vector:
     errors = (y - (x @ slopes + c)) / np.where(alone, 1.0, slack)
     for left_out in np.flatnonzero(alone):
         kept = np.arange(len(rows)) != left_out
-        slopes, c, _ = _least_squares(x[kept], y[kept])
+        slopes, c = _least_squares(x[kept], y[kept])
         errors[left_out] = y[left_out] - (x[left_out] @ slopes + c)
     return np.asarray(errors, dtype=float)
 
@@ -178,8 +178,8 @@ def half_split(observations: Iterable[Observation]) -> HalfSplit:
     identifiable = True
     for family in FAMILIES:
         x = features(train, family)
-        slopes, c, rank = _least_squares(x, targets(train))
-        identifiable = identifiable and rank == 2
+        slopes, c = _least_squares(x, targets(train))
+        identifiable = identifiable and _rank(x) == 2
         misses = targets(test) - (features(test, family) @ slopes + c)
         rmse[family] = float(np.sqrt(np.mean(misses**2)))
     return HalfSplit(rmse, identifiable)
@@ -187,17 +187,20 @@ def half_split(observations: Iterable[Observation]) -> HalfSplit:
 
 def feature_rank(rows: Sequence[Observation]) -> int:
     """How many of (memory, task slots) vary independently: 0, 1 or 2."""
-    return min(_least_squares(features(rows, family), targets(rows))[2] for family in FAMILIES)
+    return min(_rank(features(rows, family)) for family in FAMILIES)
 
 
-def _least_squares(x: Vector, y: Vector) -> tuple[Vector, float, int]:
-    """Slopes, intercept and rank of the centred problem; least norm when the rank is short."""
-    x_mean, y_mean = x.mean(axis=0), float(y.mean())
+def _least_squares(x: Vector, y: Vector) -> tuple[Vector, float]:
+    """Slopes and intercept of the centred problem; the slopes of least norm when the rank is short."""
+    y_mean = float(y.mean())
     slopes, _, _, _ = np.linalg.lstsq(_centred(x), y - y_mean, rcond=None)
-    # The rank is judged on columns of one scale: megabytes and slots differ by three magnitudes.
+    return np.asarray(slopes, dtype=float), y_mean - float(x.mean(axis=0) @ slopes)
+
+
+def _rank(x: Vector) -> int:
+    """How many columns vary independently, judged at one scale: megabytes and slots differ by magnitudes."""
     varying = _centred(x)[:, _varies(x)]
-    rank = int(np.linalg.matrix_rank(varying / np.abs(varying).max(axis=0))) if varying.size else 0
-    return np.asarray(slopes, dtype=float), y_mean - float(x_mean @ slopes), rank
+    return int(np.linalg.matrix_rank(varying / np.abs(varying).max(axis=0))) if varying.size else 0
 
 
 def _centred(x: Vector) -> Vector:
