@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fogctl.config import boards as board_profiles
@@ -173,9 +173,13 @@ def _host_problems(file: TestbedFile, boards: Mapping[str, Board], host: Capacit
     if problems:
         return problems
     return [
-        *_over("cpu", cpus, file.scale.cpu, host.cores, lambda cores: f"{cores:.3g} cores"),
-        *_over("memory", memories, file.scale.memory, host.memory_bytes, SIZE.show),
+        *_over("cpu", cpus, file.scale.cpu, host.cores, LEAST_CORES, _cores_text),
+        *_over("memory", memories, file.scale.memory, host.memory_bytes, LEAST_MEMORY_BYTES, SIZE.show),
     ]
+
+
+def _cores_text(cores: float) -> str:
+    return f"{cores:.3g} cores"
 
 
 def _too_little_cpu(cpu: Share, number: int, entry: NodeEntry, scale: float) -> Problem:
@@ -189,8 +193,9 @@ def _too_little_cpu(cpu: Share, number: int, entry: NodeEntry, scale: float) -> 
     return Problem(message, key=("nodes", number), hint=hint)
 
 
-def _over(what: str, shares: list[Share], scale: float, available: float, show: object) -> list[Problem]:
-    assert callable(show)
+def _over(
+    what: str, shares: list[Share], scale: float, available: float, least: float, show: Callable[[float], str]
+) -> list[Problem]:
     asked = sum(share.at(scale) for share in shares)
     if asked <= available * (1 + 1e-9):
         return []
@@ -198,5 +203,7 @@ def _over(what: str, shares: list[Share], scale: float, available: float, show: 
     room = largest_scale(shares, available * HEAD_ROOM) or largest_scale(shares, available)
     if room is None:
         return [Problem(message, key=("nodes",), hint=f"lower the {what}: of the nodes that have one")]
+    if any(share.at(room) < least for share in shares):
+        return [Problem(message, key=("nodes",), hint="use fewer nodes: no scale gives each of them enough")]
     hint = f"lower scale.{what} to {percent(room)}, which leaves the host some head-room"
     return [Problem(message, key=("scale", what), hint=hint)]
