@@ -37,7 +37,7 @@ def init(
     hosts: Annotated[
         Path | None, typer.Option(help="A file of real boards, for --kind k3s.", show_default=False)
     ] = None,
-    file: Annotated[Path, typer.Option("--testbed", help="Where to write it.")] = Path("testbed.yaml"),
+    file: Annotated[Path, typer.Option("--testbed", "-t", help="Where to write it.")] = Path("testbed.yaml"),
     no_up: Annotated[bool, typer.Option("--no-up", help="Only write the files.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write and change nothing; print what would be.")
