@@ -207,7 +207,8 @@ def _go_on(planned: Testbed, file: Path, no_up: bool) -> tuple[bool, str]:
             f" (to undo what was made: {up.replace(' up', ' down')})",
             exit_code=error.exit_code,
         ) from error
-    return True, f'the testbed "{planned.name}" is up: {changed}; look at it with: fogctl status'
+    following = "next: fogctl net verify, fogctl status, fogctl down"
+    return True, f'the testbed "{planned.name}" is up: {changed}\n{following}'
 
 
 def _bring_up(planned: Testbed) -> str:
@@ -225,5 +226,5 @@ def _bring_up(planned: Testbed) -> str:
             progress.update(task, completed=done, total=total, description=doing)
 
         changes = Virtual(planned).up(show)
-    backend = f", latencies by {changes.latency}" if changes.latency else ""
+    backend = f"; {changes.latency}" if changes.latency else ""
     return f"{len(planned.nodes)} nodes, {len(changes.made)} of {changes.whole} steps made{backend}"
