@@ -105,26 +105,25 @@ def _safe_start(unit: Sequence[Fraction], budget: int) -> list[int]:
     budget, so that rate is reachable and every optimal vector has at least floor(rate / unit[i]) tasks.
     """
     spendable = budget - len(unit)
-    if spendable <= len(unit):
+    rough = [_rough(one) for one in unit]
+    if spendable <= len(unit) or min(rough) in (0.0, math.inf):
         return [1] * len(unit)
-    # Operators from the slowest to the fastest; the slowest `k` are above one task, the rest at one.
-    slowest_first = sorted(unit)
-    demand = Fraction(0)
-    rate = Fraction(0)
-    for k, one in enumerate(slowest_first):
-        if rate and one >= rate:
+    # From the slowest operator to the fastest; the first ones need more than one task, the rest one each.
+    demand = rate = 0.0
+    for k, one in enumerate(sorted(rough)):
+        if 0.0 < rate <= one:
             break
-        demand += _coarse(1 / one)
-        rate = Fraction(spendable - (len(unit) - k - 1)) / demand
-    return [max(1, math.floor(rate / one)) for one in unit]
+        demand += 1 / one
+        rate = (spendable - (len(unit) - k - 1)) / demand
+    rate *= 1 - (len(unit) + 8) * 2**-51  # four times what these sums and quotients can have rounded up
+    return [max(1, math.floor(rate / one)) for one in rough]
 
 
-def _coarse(value: Fraction) -> Fraction:
-    """A slightly larger fraction with a short numerator and a power of two below: sums stay short."""
-    scale = 53 - (value.numerator.bit_length() - value.denominator.bit_length())
-    if scale >= 0:
-        return Fraction(-((-value.numerator << scale) // value.denominator), 1 << scale)
-    return Fraction(-(-value.numerator // (value.denominator << -scale)) << -scale)
+def _rough(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _as_float(value: Fraction) -> float:
