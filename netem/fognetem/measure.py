@@ -79,6 +79,8 @@ def measure(
         busy = _busy(before, _cpu_times())
         duration_s = time.monotonic() - start
     measured = dict(zip(pairs, echo.samples, strict=True))
+    if refused is None and any(not seen.round_trips for seen in echo.samples):
+        refused = _crowded(len(matrix.nodes))
     return Measurement(measured, baseline_ms, busy, duration_s, refused)
 
 
@@ -225,6 +227,20 @@ class _Echo:
                 self._answered += 1
                 self.samples[number].back.append((now_ns - came_ns) / 1e6)
                 self.samples[number].round_trips.append((now_ns - sent_ns) / 1e6)
+
+
+def _crowded(nodes: int) -> str | None:
+    """All network namespaces share one ARP table: if all pairs do not fit it, many stay silent."""
+    limit = FilePath("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
+    try:
+        most = int(limit.read_text())
+    except (OSError, ValueError):
+        return None
+    needed = nodes * (nodes - 1)
+    if needed <= most:
+        return None
+    raise_it = f"sysctl net.ipv4.neigh.default.gc_thresh3={2 * needed}"
+    return f"{needed} ARP entries do not fit the kernel's table ({most}): {raise_it}"
 
 
 def _cpu_times() -> tuple[int, int]:

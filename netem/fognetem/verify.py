@@ -73,7 +73,8 @@ class Verification:
         worst = max(bad, key=lambda pair: math.inf if pair.error_ms is None else abs(pair.error_ms))
         more = f" ({len(bad)} of {len(self.pairs)} pairs are off)" if len(bad) > 1 else ""
         hint = ": free a core or lower the shares" if self.busy > 0.9 else ""
-        return f"{worst.a}–{worst.b} {worst.trouble}{more}. The host was {self.busy:.0%} busy{hint}."
+        why = f" {self.warning}." if self.warning else ""
+        return f"{worst.a}–{worst.b} {worst.trouble}{more}. The host was {self.busy:.0%} busy{hint}.{why}"
 
     def measured(self) -> dict[tuple[str, str], float | None]:
         """The measured round trips by pair."""
