@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fogmodels.capacity import RateSearch, trials_within
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 DATA = Path(os.environ.get("FOGCTL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "streambed"
@@ -21,6 +21,7 @@ def run(search: RateSearch, capacity: float) -> RateSearch:
     return search
 
 
+@settings(deadline=None)
 @given(st.floats(1.0, 1e8), st.floats(0.02, 50.0), st.integers(1, 40))
 def test_bounds_always_hold_the_truth_between_them(capacity: float, start: float, trials: int) -> None:
     done = run(RateSearch(start=capacity * start, max_trials=trials), capacity)
@@ -29,12 +30,14 @@ def test_bounds_always_hold_the_truth_between_them(capacity: float, start: float
     assert len(done.trials) == trials
 
 
+@settings(deadline=None)
 @given(st.floats(1.0, 1e8), st.floats(0.02, 50.0))
 def test_many_trials_find_the_capacity_within_the_tolerance(capacity: float, start: float) -> None:
     done = run(RateSearch(start=capacity * start, max_trials=40), capacity)
     assert done.mst == pytest.approx(capacity, rel=1e-4)
 
 
+@settings(deadline=None)
 @given(st.floats(1.0, 1e8), st.floats(0.02, 50.0))
 def test_sensitivity_ends_the_search_when_the_next_rate_is_near_the_last(
     capacity: float, start: float
