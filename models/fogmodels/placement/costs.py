@@ -16,32 +16,45 @@ LIMIT_SLACK = 1e-9
 """A limit is kept when the load exceeds it by no more than this part of the worst load (never rounded)."""
 
 
+class LoadModel:
+    """Loads (cpu, io, net) of a worker of capacity 1 from its count vector, with all factors worked out once.
+
+    Network traffic that leaves the worker is U_net · |D_r| / |D| summed over its tasks (Eq. 8): linear in the
+    counts, less a product of counts for each edge. A FORWARD edge may count pairs instead (see Problem).
+    """
+
+    __slots__ = ("_linear", "_pairs", "_products")
+
+    def __init__(self, problem: Problem) -> None:
+        self._linear = problem.unit_costs().T.copy()
+        rate = self._linear[:, 2].copy()
+        self._linear[:, 2] = 0.0
+        self._products = np.zeros((len(rate), len(rate)))
+        self._pairs: list[tuple[int, int, float]] = []
+        for i, op in enumerate(problem.operators):
+            downs = [b for a, b in problem.edges if a == i]
+            if not downs or rate[i] == 0:
+                continue
+            if op.outbound == "FORWARD" and problem.forward == "pairs":
+                self._pairs += [(i, j, rate[i] / len(downs)) for j in downs]
+            else:
+                self._linear[i, 2] = rate[i]
+                self._products[i, downs] = rate[i] / float(problem.parallelism[downs].sum())
+
+    def __call__(self, counts: Ints) -> Floats:
+        """Loads of workers that hold `counts` (one row each): a row of cpu, io, net for each."""
+        tasks = counts.astype(float)
+        loads: Floats = tasks @ self._linear
+        loads[:, 2] -= np.einsum("ij,ij->i", tasks @ self._products, tasks)
+        for i, j, rate in self._pairs:
+            loads[:, 2] += rate * np.maximum(tasks[:, i] - tasks[:, j], 0.0)
+        np.maximum(loads, 0.0, out=loads)  # a difference of equal products may end a hair below zero
+        return loads
+
+
 def worker_loads(problem: Problem, counts: Ints) -> Floats:
     """Loads (cpu, io, net) of workers of capacity 1 that hold `counts` (one row each): Eqs. 5 and 8."""
-    units = problem.unit_costs()
-    tasks = counts.astype(float)
-    loads = np.empty((len(counts), 3))
-    loads[:, 0] = tasks @ units[0]
-    loads[:, 1] = tasks @ units[1]
-    loads[:, 2] = _network(problem, tasks, units[2])
-    return loads
-
-
-def _network(problem: Problem, tasks: Floats, rate: Floats) -> Floats:
-    """Outbound traffic that leaves the worker: U_net · |D_r| / |D| summed over its tasks (Eq. 8)."""
-    need = problem.parallelism
-    total = np.zeros(len(tasks))
-    for i, op in enumerate(problem.operators):
-        downs = [b for a, b in problem.edges if a == i]
-        if not downs or rate[i] == 0:
-            continue
-        if op.outbound == "FORWARD" and problem.forward == "pairs":
-            for j in downs:
-                total += rate[i] / len(downs) * np.maximum(tasks[:, i] - tasks[:, j], 0.0)
-        else:
-            links = int(need[downs].sum())
-            total += rate[i] * tasks[:, i] * (links - tasks[:, downs].sum(axis=1)) / links
-    return total
+    return LoadModel(problem)(counts)
 
 
 def latencies(problem: Problem, plans: Ints) -> Floats:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fogmodels.placement.costs import Scale, latencies, plan_loads, worker_loads
-from fogmodels.placement.exact import shares
+from fogmodels.placement.costs import LoadModel, Scale, latencies
 from fogmodels.placement.problem import Floats, Ints, Problem
 
 _SHARPNESS = (3.0, 12.0, 48.0)
@@ -38,6 +37,10 @@ class Descent:
         self.alpha = np.where(alpha <= 0, 1e-6, alpha)
         self.active = tuple(range(len(problem.dimensions))) if only is None else only
         self.capacity = problem.capacities().T
+        self.loads_of = LoadModel(problem)
+        span = np.where(self.scale.flat, np.inf, self.scale.worst - self.scale.least)
+        per_load = 1.0 / (span * np.where(np.isinf(self.alpha), 1.0, self.alpha))
+        self.per_load = np.where(np.isin(np.arange(len(span)), self.active), per_load, 0.0)
         idle = int(problem.slots.sum()) - problem.tasks
         workers = len(problem.workers)
         self.kinds = len(problem.operators) + (1 if idle else 0)
@@ -52,18 +55,22 @@ class Descent:
         once = eye[None, :, :] - eye[:, None, :]  # [i, j]: one i less, one j more
         return np.stack([k * once for k in _AMOUNTS])
 
-    def shares(self, loads: Floats) -> Floats:
-        """Shares of the thresholds, of the dimensions this search looks at."""
-        filled = np.tile(self.scale.least, (*loads.shape[:-1], 1))
-        filled[..., : loads.shape[-1]] = loads
-        used = shares(self.scale, filled, self.alpha)
-        ignore = [d for d in range(used.shape[-1]) if d not in self.active]
-        used[..., ignore] = 0.0
-        return used
-
     def objective(self, plan: Ints) -> float:
         """The largest share of a threshold a plan uses."""
-        return float(self.shares(plan_loads(self.problem, plan[None]))[0].max())
+        used = self._used(plan, np.arange(len(plan)))
+        return max(float(used.max()), self._latency_share(plan))
+
+    def _used(self, counts: Ints, rows: Ints) -> Floats:
+        """Shares of the cpu, io and net thresholds that workers (numbered by rows) use with these counts."""
+        loads = self.loads_of(counts[:, : len(self.problem.operators)]) / self.capacity[rows]
+        return np.maximum((loads - self.scale.least[:3]) * self.per_load[:3], 0.0)
+
+    def _latency_share(self, plan: Ints) -> float:
+        if 3 not in self.active:
+            return 0.0
+        return float(
+            latencies(self.problem, plan[None, :, : len(self.problem.operators)])[0] * self.per_load[3]
+        )
 
     def run(self, plan: Ints, *, rounds: int = 0, good_enough: float = 0.0) -> Found:
         """Descend from a plan, ever sharper; then shake the best plan and descend again, `rounds` times.
@@ -100,30 +107,26 @@ class Descent:
                 state = trial
         return state
 
-    def _worker_potential(self, counts: Ints, rows: Ints, sharpness: float, reference: float) -> Floats:
-        ops = len(self.problem.operators)
-        loads = worker_loads(self.problem, counts[:, :ops]) / self.capacity[rows]
-        used = self.shares(loads)[:, :3]
-        return np.asarray(np.exp(np.clip(sharpness * (used - reference), -700.0, 60.0)).sum(axis=1))
-
-    def _table(self, state: Ints, rows: Ints, sharpness: float, reference: float) -> tuple[Floats, Floats]:
-        """Potential of the rows now, and its change for each (amount, row, out, in); inf if not allowed."""
-        now = self._worker_potential(state[rows], rows, sharpness, reference)
+    def _table(
+        self, state: Ints, rows: Ints, sharpness: float, reference: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Shares and potential of the rows now, and its change per (amount, row, out, in); inf: barred."""
         after = state[rows][None, :, None, None, :] + self.changes[:, None]
-        allowed = (
-            (after >= self.lower[rows][None, :, None, None])
-            & (after <= self.upper[rows][None, :, None, None])
-        ).all(axis=-1)
-        counts = after[allowed]
+        low, high = self.lower[rows][None, :, None, None], self.upper[rows][None, :, None, None]
+        allowed = ((after >= low) & (after <= high)).all(axis=-1)
         owner = np.broadcast_to(rows[None, :, None, None], allowed.shape)[allowed]
+        used = self._used(np.concatenate([state[rows], after[allowed]]), np.concatenate([rows, owner]))
+        potential = _potential(used, sharpness, reference)
+        now = potential[: len(rows)]
         table = np.full(allowed.shape, np.inf)
-        table[allowed] = self._worker_potential(counts, owner, sharpness, reference)
-        return now, table - now[None, :, None, None]
+        table[allowed] = potential[len(rows) :]
+        return used[: len(rows)], now, table - now[None, :, None, None]
 
     def _descend(self, state: Ints, sharpness: float, best: Found) -> Ints:
         everyone = np.arange(len(state))
-        reference = min(self.objective(state[:, : len(self.problem.operators)]), 1e6)
-        now, table = self._table(state, everyone, sharpness, reference)
+        ops = len(self.problem.operators)
+        reference = min(self.objective(state), 1e6)
+        used, now, table = self._table(state, everyone, sharpness, reference)
         for _ in range(_MOST_STEPS):
             move = self._choose(state, now, table, sharpness, reference)
             if move is None:
@@ -133,11 +136,10 @@ class Descent:
             state[a] += self.changes[k, i, j]
             state[b] += self.changes[k, j, i]
             pair = np.array([a, b])
-            now[pair], table[:, pair] = self._table(state, pair, sharpness, reference)
-            plan = state[:, : len(self.problem.operators)]
-            objective = self.objective(plan)
-            if objective < best.objective - 1e-12 and self._keeps_moves(plan):
-                best.objective, best.plan = objective, plan.copy()
+            used[pair], now[pair], table[:, pair] = self._table(state, pair, sharpness, reference)
+            objective = max(float(used.max()), self._latency_share(state))
+            if objective < best.objective - 1e-12 and self._keeps_moves(state[:, :ops]):
+                best.objective, best.plan = objective, state[:, :ops].copy()
         return state
 
     def _keeps_moves(self, plan: Ints) -> bool:
@@ -182,10 +184,8 @@ class Descent:
     # -- latency ties workers together: score by its slope, then evaluate a short list exactly
 
     def _latency_potential(self, plans: Ints, sharpness: float, reference: float) -> Floats:
-        loads = np.tile(self.scale.least, (len(plans), 1))
-        loads[:, 3] = latencies(self.problem, plans)
-        used = self.shares(loads)[:, 3]
-        return np.exp(np.clip(sharpness * (used - reference), -700.0, 60.0))
+        used = latencies(self.problem, plans) * self.per_load[3]
+        return _potential(used[:, None], sharpness, reference)
 
     def _latency_slope(self, state: Ints, hot: Ints, sharpness: float, reference: float) -> Floats:
         problem = self.problem
@@ -206,8 +206,8 @@ class Descent:
             slope[:, i] += rate * problem.rtt_ms @ held[:, downs].sum(axis=1)
             for j in downs:
                 slope[:, j] += rate * problem.rtt_ms @ held[:, i]
-        per_ms = sharpness * float(self._latency_potential(state[None, :, :ops], sharpness, reference)[0])
-        per_ms /= max(1e-300, float((self.scale.worst[3] - self.scale.least[3]) * min(1.0, self.alpha[3])))
+        here = float(self._latency_potential(state[None, :, :ops], sharpness, reference)[0])
+        per_ms = sharpness * here * float(self.per_load[3])
         own = slope[:, None, :] - slope[:, :, None]  # [worker, out, in]
         pair = own[hot, None] + own.transpose(0, 2, 1)[None]
         return np.asarray(np.array(_AMOUNTS)[:, None, None, None, None] * pair[None] * per_ms)
@@ -231,10 +231,15 @@ class Descent:
             self._latency_potential(state[None, :, :ops], sharpness, reference)[0]
         )
         rows = np.tile(np.arange(len(state)), len(spots))
-        parts = self._worker_potential(plans.reshape(-1, self.kinds), rows, sharpness, reference)
-        after = parts.reshape(len(spots), -1).sum(axis=1)
+        used = self._used(plans.reshape(-1, self.kinds), rows)
+        after = _potential(used, sharpness, reference).reshape(len(spots), -1).sum(axis=1)
         after = after + self._latency_potential(plans[:, :, :ops], sharpness, reference)
         first = int(after.argmin())
         if not after[first] < before * (1 - 1e-9):
             return None
         return int(k[first]), int(hot[a[first]]), int(b[first]), int(i[first]), int(j[first])
+
+
+def _potential(used: Floats, sharpness: float, reference: float) -> Floats:
+    """Grows steeply with the shares above the reference; summed over the dimensions (last axis)."""
+    return np.asarray(np.exp(np.minimum(sharpness * (used - reference), 60.0)).sum(axis=-1))

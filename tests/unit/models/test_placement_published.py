@@ -43,6 +43,16 @@ def scaled(published: dict[str, Any], workers: int, slots: int, parallelism: dic
     return Problem.from_dict({**profile, "operators": operators, "workers": workers, "slots": slots})
 
 
+def test_inference_query_on_8_workers_has_the_published_3_25_million_plans() -> None:
+    # CAPSys, section 4.4 and Table 2; no other parallelism of five operators on 32 slots has that many.
+    operators = [
+        {"id": str(i), "parallelism": n, "cpu": 1.0, "io": 0.0, "net": 0.0}
+        for i, n in enumerate((4, 6, 8, 10, 4))
+    ]
+    problem = Problem.from_dict({"operators": operators, "edges": [], "workers": 8, "slots": 4})
+    assert round(count_plans(problem) / 1e6, 2) == 3.25
+
+
 def multiset(plan: Any) -> list[tuple[int, ...]]:
     return sorted(tuple(map(int, row)) for row in plan)
 
