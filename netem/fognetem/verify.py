@@ -66,7 +66,7 @@ class Verification:
             if not errors:
                 return "there is no pair to measure"
             return (
-                f"all {len(self.pairs)} pairs are within ± {self.tolerance_ms:g} ms: "
+                f"{_count(len(self.pairs))} within ± {self.tolerance_ms:g} ms: "
                 f"median error {statistics.median(errors):.2f} ms, largest {max(errors):.2f} ms"
             )
         bad = [pair for pair in self.pairs if not pair.ok]
@@ -85,6 +85,10 @@ class Verification:
         values = asdict(self)
         values["pairs"] = list(values["pairs"])
         return {**values, "sentence": self.sentence()}
+
+
+def _count(pairs: int) -> str:
+    return "the one pair is" if pairs == 1 else f"all {pairs} pairs are"
 
 
 def verify(
