@@ -140,10 +140,13 @@ def _extend(candidates: int, neighbours: Sequence[int], size: int) -> list[int] 
     """
     chosen: list[int] = []
     stack = [candidates]
+    back = False
     while len(chosen) < size:
         missing = size - len(chosen)
         here = stack[-1]
-        if here.bit_count() < missing or not _colourable_bound(here, neighbours, missing):
+        # The bound costs more than a step down, so it is asked only where a branch has failed already.
+        if here.bit_count() < missing or (back and not _colourable_bound(here, neighbours, missing)):
+            back = True
             stack.pop()
             if not stack:
                 return None
@@ -152,6 +155,7 @@ def _extend(candidates: int, neighbours: Sequence[int], size: int) -> list[int] 
         bit = here & -here
         node = bit.bit_length() - 1
         stack[-1] = here ^ bit
+        back = False
         chosen.append(node)
         stack.append(_prune(stack[-1] & neighbours[node], neighbours, missing - 1))
     return chosen
