@@ -1,0 +1,104 @@
+"""pytest inside the guest, followed from outside: each test's result as soon as the guest has it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.vm.guest import Guest
+from tests.vm.guest_report import MARK
+from tests.vm.project import CHECKOUT, PYTHON
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = "tests/integration"
+# Per test, inside the guest: an emulated processor is ten to thirty times slower than the real one.
+TEST_TIMEOUT_S = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one test ended in the guest: passed, failed or skipped, with what it said."""
+
+    test: str
+    outcome: str
+    seconds: float
+    text: str
+
+
+def collect() -> list[str]:
+    """The ids of the suite's tests, asked of pytest on the host; the guest runs the same tree."""
+    if not any((ROOT / SUITE).glob("test_*.py")):
+        return []
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        SUITE,
+        "--collect-only",
+        "-q",
+        "-o",
+        "addopts=--import-mode=importlib",
+    ]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 5):
+        raise RuntimeError(f"pytest cannot collect {SUITE}:\n{done.stdout}{done.stderr}")
+    return [line for line in done.stdout.splitlines() if line.startswith(f"{SUITE}/") and "::" in line]
+
+
+class GuestRun:
+    """One pytest process in the guest; `result` waits for a test's turn."""
+
+    def __init__(self, guest: Guest, tests: Sequence[str]) -> None:
+        self._outcomes: dict[str, Outcome] = {}
+        self._output: list[str] = []
+        self._news = threading.Condition()
+        self._ended = False
+        command = f"cd {CHECKOUT} && exec timeout -k 10 7200 {PYTHON} -m pytest -p tests.vm.guest_report -v"
+        command += f" -o timeout={TEST_TIMEOUT_S} -o cache_dir=/tmp/pytest --rootdir={CHECKOUT} -- "
+        quoted = " ".join("'" + test.replace("'", "'\\''") + "'" for test in tests)
+        self._process = guest.popen(["sh", "-c", command + quoted])
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._news:
+                if line.startswith(MARK):
+                    outcome = Outcome(**json.loads(line.removeprefix(MARK)))
+                    self._outcomes[outcome.test] = outcome
+                else:
+                    self._output.append(line)
+                self._news.notify_all()
+        self._process.wait()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def result(self, test: str) -> Outcome | None:
+        """The test's outcome, waiting for it; None if the guest's pytest ended without one."""
+        with self._news:
+            self._news.wait_for(lambda: test in self._outcomes or self._ended)
+            return self._outcomes.get(test)
+
+    def finish(self) -> list[Outcome]:
+        """Every outcome, once the guest's pytest has ended."""
+        with self._news:
+            self._news.wait_for(lambda: self._ended)
+            return list(self._outcomes.values())
+
+    def output(self) -> str:
+        """What the guest's pytest printed."""
+        with self._news:
+            return "".join(line for line in self._output if line.strip())
+
+    def stop(self) -> None:
+        """End the local end of the connection; the guest itself is thrown away."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._reader.join(10)
