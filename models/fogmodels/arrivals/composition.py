@@ -66,7 +66,9 @@ def most_components(scv: float) -> int:
     """How many correlated factors fit on a base for this SCV without too many phases."""
     if scv < 1.5 / _PHASES_COMPOSED[1]:
         return 0
-    return 1 if scv < 0.5 else MOST_COMPONENTS
+    if scv < 1:
+        return 1 if scv < 0.5 else 2
+    return MOST_COMPONENTS
 
 
 def _room(scv: float) -> float:

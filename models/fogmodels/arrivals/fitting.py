@@ -151,8 +151,8 @@ def _residuals(
     orders = np.array([pair[0].shape[0] for pair in pairs])  # an Erlang base changes its order with its SCV
     for order in np.unique(orders):
         same = np.flatnonzero(orders == order)
-        stacks = (np.array([pairs[i][part] for i in same]) for part in (0, 1))
-        predicted[same] = map_load(*stacks, _LOADS)
+        hidden, observed = (np.array([pairs[i][part] for i in same]) for part in (0, 1))
+        predicted[same] = map_load(hidden, observed, _LOADS)
     dispersion = np.array([m.dispersion(seen.scv, seen.blocks) for m in made])
     target = np.log(np.maximum(seen.dispersion, 1e-6))
     even = np.sqrt(log_loads.size / seen.blocks.size)
