@@ -342,7 +342,8 @@ def _progress(title: str) -> Iterator[Progress]:
     try:
         yield show
     finally:
-        bar.stop()
+        if shown:
+            bar.stop()
 
 
 def _escaped(text: str) -> str:

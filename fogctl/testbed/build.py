@@ -33,8 +33,9 @@ def missing(wanted: Iterable[Step], host: LinuxHost) -> list[Step]:
 
 def refuse_foreign(wanted: Iterable[Step], ledger: Ledger, host: LinuxHost) -> None:
     """Refuse if somebody else's object stands where one of ours would be made; nothing is touched."""
+    ours = {step.place for step in ledger.steps if isinstance(step, Exclusive)}
     for step in wanted:
-        if step not in ledger and isinstance(step, Exclusive) and (found := step.taken(host)):
+        if isinstance(step, Exclusive) and step.place not in ours and (found := step.taken(host)):
             raise FogError(
                 f"{found} exists and was not made by fogctl, so it is left alone and nothing was changed",
                 hint="remove it yourself if it is a leftover, or give the testbed another name",

@@ -50,6 +50,11 @@ class MakeFolder:
         """Whether it exists."""
         return Path(self.path).is_dir()
 
+    @property
+    def place(self) -> str:
+        """The name that only one thing on the host can have."""
+        return self.path
+
     def taken(self, host: LinuxHost) -> str | None:  # noqa: ARG002
         """Anything of that name."""
         return self.describe() if _there(self.path) else None
@@ -93,6 +98,11 @@ class WriteFile:
         except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
             return False
 
+    @property
+    def place(self) -> str:
+        """The name that only one thing on the host can have."""
+        return self.path
+
     def taken(self, host: LinuxHost) -> str | None:  # noqa: ARG002
         """Anything of that name."""
         return self.describe() if _there(self.path) else None
@@ -120,6 +130,11 @@ class LinkFile:
     def present(self, host: LinuxHost) -> bool:  # noqa: ARG002
         """Whether it points there."""
         return Path(self.path).is_symlink() and str(Path(self.path).readlink()) == self.target
+
+    @property
+    def place(self) -> str:
+        """The name that only one thing on the host can have."""
+        return self.path
 
     def taken(self, host: LinuxHost) -> str | None:  # noqa: ARG002
         """Anything of that name."""

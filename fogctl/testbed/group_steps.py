@@ -66,6 +66,11 @@ class AddGroup:
             return False
         return set(self.delegate) <= set(handed_on)
 
+    @property
+    def place(self) -> str:
+        """The name that only one thing on the host can have."""
+        return self.path
+
     def taken(self, host: LinuxHost) -> str | None:  # noqa: ARG002
         """A group of the same name."""
         return self.describe() if Path(self.path).exists() else None

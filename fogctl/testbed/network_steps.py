@@ -52,6 +52,11 @@ class AddNamespace:
         """Whether the name leads to a namespace."""
         return host.namespace_inode(self.name) is not None
 
+    @property
+    def place(self) -> str:
+        """The name that only one thing on the host can have."""
+        return self.name
+
     def taken(self, host: LinuxHost) -> str | None:
         """Anything of that name."""
         return self.describe() if os.path.lexists(host.namespace_file(self.name)) else None

@@ -31,6 +31,11 @@ class Step(Protocol):
 class Exclusive(Protocol):
     """A step whose place on the host may be taken by something that is not ours."""
 
+    @property
+    def place(self) -> str:
+        """The name that only one thing on the host can have."""
+        ...
+
     def taken(self, host: LinuxHost) -> str | None:
         """What occupies the place, in a few words; None if it is free."""
         ...
