@@ -56,6 +56,8 @@ class Measurement:
     busy: float
     """How busy the host's CPUs were, 0 to 1."""
     duration_s: float
+    stolen: float
+    """Share of the CPU time that a hypervisor gave to others, 0 to 1: no priority helps against that."""
     warning: str | None
     """Why the figures may be off, if anything is known."""
 
@@ -75,19 +77,23 @@ def measure(
         baseline_ms = echo.baseline()
         number = {node: place for place, node in enumerate(matrix.nodes)}
         numbered = [(number[a], number[b]) for a, b in pairs]
-        echo.run(numbered, probes, _round_s(matrix, len(pairs)), _wait_s(matrix), progress)
-        busy = _busy(before, _cpu_times())
+        echo.run(numbered, probes, _round_s(matrix, len(pairs), baseline_ms), _wait_s(matrix), progress)
+        busy, stolen = _shares(before, _cpu_times())
         duration_s = time.monotonic() - start
     measured = dict(zip(pairs, echo.samples, strict=True))
     if refused is None and any(not seen.round_trips for seen in echo.samples):
         refused = _crowded(len(matrix.nodes))
-    return Measurement(measured, baseline_ms, busy, duration_s, refused)
+    return Measurement(measured, baseline_ms, busy, duration_s, stolen, refused)
 
 
-def _round_s(matrix: LatencyMatrix, pairs: int) -> float:
-    """Time between two probes of the same pair: long enough that one does not wait for the other."""
+def _round_s(matrix: LatencyMatrix, pairs: int, echo_ms: float) -> float:
+    """Time between two probes of the same pair: long enough that one does not wait for the other.
+
+    On a slow machine, where an echo costs much, three quarters of the time stay free for the network itself.
+    """
     jitter_s = max((path.jitter_ms / 1000 for _, _, path in matrix.paths), default=0.0)
-    return max(pairs / ECHOES_PER_S, _SHORTEST_ROUND_S, min(jitter_s, 0.05), min(_sending_s(matrix), 1.0))
+    per_s = min(ECHOES_PER_S, 250 / echo_ms)
+    return max(pairs / per_s, _SHORTEST_ROUND_S, min(jitter_s, 0.05), min(_sending_s(matrix), 1.0))
 
 
 def _wait_s(matrix: LatencyMatrix) -> float:
@@ -148,12 +154,19 @@ class _Echo:
         self._answered = 0
 
     def baseline(self) -> float:
-        """The median echo of nodes to themselves, in ms: what the measurement itself costs."""
-        chosen = range(min(len(self._sockets), _BASELINE_NODES))
-        self.run([(node, node) for node in chosen], _BASELINE_ECHOES, 0.004, _GRACE_S, None)
+        """The median echo of nodes to themselves, one after the other, in ms: the measurement's own cost."""
+        chosen = [(node, node) for node in range(min(len(self._sockets), _BASELINE_NODES))]
+        self.samples = [Samples() for _ in chosen]
+        self._answered = 0
+        for place in range(_BASELINE_ECHOES * len(chosen)):
+            before = self._answered
+            self._send(chosen, place)
+            deadline_ns = time.monotonic_ns() + int(_GRACE_S * 1e9)
+            while self._answered == before and time.monotonic_ns() < deadline_ns:
+                self._receive_until(min(deadline_ns, time.monotonic_ns() + 1_000_000))
+            if not self._answered:
+                raise NetemError("no node reaches its own address; are the nodes up?")
         trips = sorted(trip for samples in self.samples for trip in samples.round_trips)
-        if not trips:
-            raise NetemError("no node reaches its own address; are the nodes up?")
         return trips[len(trips) // 2]
 
     def run(
@@ -243,14 +256,17 @@ def _crowded(nodes: int) -> str | None:
     return f"{needed} ARP entries do not fit the kernel's table ({most}): {raise_it}"
 
 
-def _cpu_times() -> tuple[int, int]:
-    """All and idle jiffies of all CPUs since boot."""
+def _cpu_times() -> tuple[int, int, int]:
+    """All, idle and stolen jiffies of all CPUs since boot."""
     with contextlib.suppress(OSError):
         fields = [int(value) for value in FilePath("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        return sum(fields), fields[3] + fields[4]
-    return 0, 0
+        return sum(fields), fields[3] + fields[4], fields[7]
+    return 0, 0, 0
 
 
-def _busy(before: tuple[int, int], after: tuple[int, int]) -> float:
+def _shares(before: tuple[int, int, int], after: tuple[int, int, int]) -> tuple[float, float]:
+    """The shares of the CPU time that were busy and stolen between two readings."""
     total = after[0] - before[0]
-    return 1 - (after[1] - before[1]) / total if total > 0 else 0.0
+    if total <= 0:
+        return 0.0, 0.0
+    return 1 - (after[1] - before[1]) / total, (after[2] - before[2]) / total

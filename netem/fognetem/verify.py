@@ -56,6 +56,7 @@ class Verification:
     tolerance_ms: float
     baseline_ms: float
     busy: float
+    stolen: float
     duration_s: float
     warning: str | None
 
@@ -74,6 +75,8 @@ class Verification:
         more = f" ({len(bad)} of {len(self.pairs)} pairs are off)" if len(bad) > 1 else ""
         hint = ": free a core or lower the shares" if self.busy > 0.9 else ""
         why = f" {self.warning}." if self.warning else ""
+        if self.stolen > 0.02:
+            why += f" A hypervisor took {self.stolen:.0%} of the CPU time."
         return f"{worst.a}–{worst.b} {worst.trouble}{more}. The host was {self.busy:.0%} busy{hint}.{why}"
 
     def measured(self) -> dict[tuple[str, str], float | None]:
@@ -123,6 +126,7 @@ def judge(matrix: LatencyMatrix, measurement: Measurement, tolerance_ms: float) 
         tolerance_ms=tolerance_ms,
         baseline_ms=measurement.baseline_ms,
         busy=measurement.busy,
+        stolen=measurement.stolen,
         duration_s=measurement.duration_s,
         warning=measurement.warning,
     )

@@ -35,6 +35,7 @@ from fognetem import (
 from fognetem.choose import kernel_trouble, userspace_trouble
 from fognetem.control import find
 from fognetem.linux import inside
+from fognetem.measure import measure
 
 sys.path.append(str(FilePath(__file__).parent))
 from netem_net import network
@@ -56,6 +57,8 @@ class Net:
     endpoints: tuple[Endpoint, ...]
     backend: Backend
     host: LocalHost
+    slack_ms: float
+    """How far a median may be off here: little on an idle machine, more on an emulated or crowded one."""
 
     def matrix(self, **rtts: Path) -> LatencyMatrix:
         """n0_n1=Path(80) and so on."""
@@ -75,9 +78,17 @@ def net(request: pytest.FixtureRequest, tmp_path: FilePath) -> Iterator[Net]:
         backend = Kernel(endpoints) if name == "kernel" else UserSpace(endpoints, run_dir)
         host = LocalHost()
         try:
-            yield Net(endpoints, backend, host)
+            yield Net(endpoints, backend, host, 6 + 3 * unimpaired_ms(endpoints))
         finally:
             clear(backend, host)
+
+
+def unimpaired_ms(endpoints: tuple[Endpoint, ...]) -> float:
+    """What nine of ten echoes take at most without any impairment."""
+    nothing = LatencyMatrix(tuple(endpoint.node for endpoint in endpoints))
+    seen = measure(endpoints, nothing, 15)
+    trips = sorted(trip for samples in seen.pairs.values() for trip in samples.round_trips)
+    return trips[len(trips) * 9 // 10]
 
 
 def udp(endpoint: Endpoint, buffer: int = 8 << 20) -> socket.socket:
@@ -137,18 +148,23 @@ def test_every_pair_has_the_asked_latency_both_ways(net: Net) -> None:
     matrix = net.matrix(n0_n1=Path(80), n0_n2=Path(300), n1_n2=Path(10))
     apply(matrix, net.backend, net.host)
     # The machine may be busy with anything: judge the median of each pair, generously.
-    result = verify(matrix, net.backend, tolerance_ms=6, probes=31)
+    result = verify(matrix, net.backend, tolerance_ms=net.slack_ms, probes=31)
     assert result.ok, result.sentence()
     for pair in result.pairs:
         assert pair.sent == pair.answered == 31
-        assert pair.there_ms == pytest.approx(pair.asked_ms / 2, abs=5)
-        assert pair.back_ms == pytest.approx(pair.asked_ms / 2, abs=5)
+        assert pair.there_ms == pytest.approx(pair.asked_ms / 2, abs=net.slack_ms)
+        assert pair.back_ms == pytest.approx(pair.asked_ms / 2, abs=net.slack_ms)
 
 
 def test_verify_names_a_pair_that_is_off(net: Net) -> None:
-    injected = net.matrix(n0_n1=Path(80), n0_n2=Path(20))
+    injected = net.matrix(n0_n1=Path(300), n0_n2=Path(20))
     apply(injected, net.backend, net.host)
-    result = verify(injected.with_path("n0", "n1", Path(40)), net.backend, tolerance_ms=15, probes=15)
+    result = verify(
+        injected.with_path("n0", "n1", Path(40)),
+        net.backend,
+        tolerance_ms=min(15 + net.slack_ms, 100),
+        probes=15,
+    )
     assert not result.ok
     assert [(pair.a, pair.b) for pair in result.pairs if not pair.ok] == [("n0", "n1")]
     assert result.sentence().startswith("n0–n1 measured")
@@ -200,7 +216,7 @@ def test_live_changes_lose_and_reorder_nothing_under_load(net: Net) -> None:
     arrived, _ = flow(net, 4000, 2000, during)
     assert len(arrived) == 4000
     assert arrived == sorted(arrived)
-    result = verify(current, net.backend, tolerance_ms=6, probes=15)
+    result = verify(current, net.backend, tolerance_ms=net.slack_ms, probes=15)
     assert result.ok, result.sentence()
 
 
@@ -210,10 +226,10 @@ def test_jitter_varies_the_delay_and_keeps_the_order(net: Net) -> None:
     arrived, _ = flow(net, 1500, 1000)
     assert len(arrived) == 1500
     assert arrived == sorted(arrived)
-    (pair, *_) = verify(matrix, net.backend, tolerance_ms=10, probes=60).pairs
+    (pair, *_) = verify(matrix, net.backend, tolerance_ms=net.slack_ms + 4, probes=60).pairs
     assert pair.ok, pair.trouble
     assert pair.jitter_ms is not None
-    assert 20 < pair.jitter_ms < 60
+    assert 20 < pair.jitter_ms < 60 + net.slack_ms
 
 
 def test_jitter_with_reordering_reorders(net: Net) -> None:
@@ -234,18 +250,18 @@ def test_loss_is_about_what_was_asked(net: Net) -> None:
 def test_total_loss_on_one_pair_leaves_the_others_alone(net: Net) -> None:
     matrix = net.matrix(n0_n1=Path(10, loss=1.0), n0_n2=Path(20))
     apply(matrix, net.backend, net.host)
-    result = verify(matrix, net.backend, tolerance_ms=6, probes=10)
+    result = verify(matrix, net.backend, tolerance_ms=net.slack_ms, probes=10)
     assert result.ok, result.sentence()
     assert [pair.answered for pair in result.pairs] == [0, 10, 10]
 
 
 def test_rate_is_about_what_was_asked(net: Net) -> None:
-    apply(net.matrix(n0_n1=Path(10, rate_bit_s=4e6)), net.backend, net.host)
-    # Twice the rate for a second: what arrives between the first and the last packet passed at the rate.
-    arrived, times = flow(net, 1000, 1000, size=1000)
-    assert 100 < len(arrived) < 900, "a buffer of 200 ms cannot hold a second's excess"
+    apply(net.matrix(n0_n1=Path(10, rate_bit_s=1e6)), net.backend, net.host)
+    # Twice the rate for two seconds: what arrives between the first and the last packet passed at the rate.
+    arrived, times = flow(net, 500, 250, size=1000)
+    assert 100 < len(arrived) < 450, "a buffer of 200 ms cannot hold a second's excess"
     measured = (len(arrived) - 1) * 1042 * 8 / (times[-1] - times[0])
-    assert measured == pytest.approx(4e6, rel=0.15)
+    assert measured == pytest.approx(1e6, rel=0.15)
 
 
 def test_tcp_passes_whole_and_is_delayed(net: Net) -> None:
@@ -299,7 +315,7 @@ def test_clear_removes_everything(net: Net) -> None:
     if isinstance(net.backend, UserSpace):
         assert find(net.backend.run_dir) is None
         assert not FilePath(net.backend.run_dir).exists()
-    assert verify(LatencyMatrix(matrix.nodes), net.backend, tolerance_ms=5, probes=11).ok
+    assert verify(LatencyMatrix(matrix.nodes), net.backend, tolerance_ms=net.slack_ms, probes=11).ok
 
 
 def test_a_failing_plan_leaves_nothing_behind(net: Net) -> None:
@@ -314,16 +330,16 @@ def test_a_failing_plan_leaves_nothing_behind(net: Net) -> None:
     matrix = net.matrix(n0_n1=Path(80), n0_n2=Path(20))
     with pytest.raises((NetemError, OSError)):
         apply(matrix, backend, net.host)
-    assert verify(LatencyMatrix(matrix.nodes), net.endpoints, tolerance_ms=5, probes=11).ok
+    assert verify(LatencyMatrix(matrix.nodes), net.endpoints, tolerance_ms=net.slack_ms, probes=11).ok
 
 
 def test_median_error_is_small_when_judged_over_many_probes(net: Net) -> None:
     matrix = net.matrix(n0_n1=Path(50), n0_n2=Path(5), n1_n2=Path(150))
     apply(matrix, net.backend, net.host)
-    result = verify(matrix, net.backend, tolerance_ms=6, probes=60)
+    result = verify(matrix, net.backend, tolerance_ms=net.slack_ms, probes=60)
     errors = [abs(pair.error_ms) for pair in result.pairs if pair.error_ms is not None]
     assert len(errors) == 3
-    assert statistics.median(errors) < 3
+    assert statistics.median(errors) < net.slack_ms / 2
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def samples(rtt: float, count: int = 20, lost: int = 0, skew: float = 0.0, jitte
 
 def judged(path: Path, seen: Samples, tolerance_ms: float = 2.0, busy: float = 0.5):
     matrix = LatencyMatrix(("a", "b"), (("a", "b", path),))
-    return judge(matrix, Measurement({("a", "b"): seen}, BASELINE, busy, 1.0, None), tolerance_ms)
+    return judge(matrix, Measurement({("a", "b"): seen}, BASELINE, busy, 1.0, 0.0, None), tolerance_ms)
 
 
 def test_the_measurements_own_cost_is_taken_off() -> None:
