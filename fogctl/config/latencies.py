@@ -23,12 +23,14 @@ Pair = tuple[str, str]
 Settings = dict[str, Any]
 
 _LONGEST = 300
+_LARGEST_MATRIX = 16 << 20
+"""Bytes; 1,023 nodes with long names and decimals fit."""
 _ROW = re.compile(r'row "([^"]*)"')
 
 
 def read_matrix(path: FilePath, nodes: Sequence[Node]) -> LatencyMatrix:
     """The round-trip times of a matrix CSV; its nodes must be those of the testbed."""
-    text = source.read_text(path, "latency matrix")
+    text = source.read_text(path, "latency matrix", _LARGEST_MATRIX)
     _refuse_unprintable(text, path)
     stream = io.StringIO(text, newline="")
     stream.name = str(path)

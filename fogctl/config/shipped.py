@@ -68,12 +68,17 @@ def spread(nodes: int) -> LatencyMatrix:
         fraction = number / (nodes - 1) if nodes > 1 else 0.0
         places[f"pi{number + 1}"] = float(round(_FARTHEST_MS * fraction**1.5))
     names = tuple(places)
-    paths = (
-        (a, b, NetworkPath(rtt_ms=abs(places[a] - places[b])))
-        for i, a in enumerate(names)
-        for b in names[i + 1 :]
+    made: dict[float, NetworkPath] = {}  # 1,000 nodes are half a million pairs
+
+    def path(a: str, b: str) -> NetworkPath:
+        apart = abs(places[a] - places[b])
+        if apart not in made:
+            made[apart] = NetworkPath(rtt_ms=apart)
+        return made[apart]
+
+    return LatencyMatrix(
+        names, tuple((a, b, path(a, b)) for i, a in enumerate(names) for b in names[i + 1 :])
     )
-    return LatencyMatrix(names, tuple(paths))
 
 
 def draft(

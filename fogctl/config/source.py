@@ -63,7 +63,7 @@ class Document:
         return mark.line
 
 
-def read_text(path: Path, what: str = "file") -> str:
+def read_text(path: Path, what: str = "file", most_bytes: int = MAX_BYTES) -> str:
     """The text of a small UTF-8 file; FogError in one sentence if it is anything else."""
     try:
         mode = path.stat().st_mode
@@ -72,7 +72,7 @@ def read_text(path: Path, what: str = "file") -> str:
         if not stat.S_ISREG(mode):
             raise FogError("is not a regular file", file=path, hint=f"write the {what} to a plain file first")
         with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+            raw = stream.read(most_bytes + 1)
     except FileNotFoundError:
         raise FogError(
             "no such file", file=path, hint="check the name, or write one with: fogctl init"
@@ -80,14 +80,14 @@ def read_text(path: Path, what: str = "file") -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise FogError(f"cannot be read: {reason}", file=quoted(str(path))[1:-1]) from None
-    return decode(raw, str(path), what)
+    return decode(raw, str(path), what, most_bytes)
 
 
-def decode(raw: bytes, file: str, what: str = "file") -> str:
+def decode(raw: bytes, file: str, what: str = "file", most_bytes: int = MAX_BYTES) -> str:
     """Bytes as UTF-8 text, with a byte-order mark removed."""
-    if len(raw) > MAX_BYTES:
+    if len(raw) > most_bytes:
         raise FogError(
-            f"is larger than {MAX_BYTES >> 20} MiB, too large for a {what}", file=file, hint="check the name"
+            f"is larger than {most_bytes >> 20} MiB, too large for a {what}", file=file, hint="check the name"
         )
     try:
         return raw.decode("utf-8-sig")

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from fogctl.config import boards, source, testbed
+from fogctl.config.shares import Capacity
 from fogctl.errors import BAD_INPUT, FogError
 from fogctl.testbed import model
 from fogctl.testbed.model import Kind, Role
@@ -261,7 +261,7 @@ def test_more_nodes_than_a_bridge_has_ports_are_refused() -> None:
 
 
 def test_the_host_is_this_machine_unless_said(tmp_path: Path) -> None:
-    cores = len(os.sched_getaffinity(0))
+    cores = round(Capacity.of_this_host().cores)
     file = tmp_path / "testbed.yaml"
     file.write_text(f"name: x\nscale: {{cpu: {cores * 100 // 4 + 100}%, memory: 1%}}\nnodes:\n"
                     "  - {name: a, role: control, board: rpi4-2g}\n")  # fmt: skip
