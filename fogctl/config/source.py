@@ -31,7 +31,7 @@ _WORDS: dict[str, Any] = {
     "-.inf": float("-inf"),
     ".nan": float("nan"),
 }
-_NODE_RANGE = re.compile(r"\w\[\d+-\d+\]")
+_NODE_RANGE = re.compile(r"[\w-]{1,30}\[\d{1,9}-\d{1,9}\]")
 _PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 
@@ -257,8 +257,8 @@ def _syntax_error(error: yaml.YAMLError, text: str, file: str) -> FogError:
         )
     if near[: len(near) - len(near.lstrip())].count("\t") or (near and "\\t" in str(error)):
         return FogError("a tab is used for indentation", file=file, line=line, hint="use spaces")
-    if _NODE_RANGE.search(near) and "{" in near:
-        return FogError("is not valid YAML", file=file, line=line, hint='quote the node range: "pi[1-10]"')
+    if (found := _NODE_RANGE.search(near)) and "{" in near:
+        return FogError("is not valid YAML", file=file, line=line, hint=f'quote the node range: "{found[0]}"')
     problem = getattr(error, "problem", None) or "it cannot be parsed"
     hint = "check indentation, quotes and brackets on this line and the one before"
     return FogError(f"is not valid YAML: {problem}", file=file, line=line, hint=hint)

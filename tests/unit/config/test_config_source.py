@@ -54,7 +54,7 @@ def test_a_duplicate_key_names_both_lines(tmp_path: Path) -> None:
         ("# only a comment\n", "is empty", None),
         ("a:\n\t- b\n", "a tab is used", 2),
         ("a: 'x\n", "is not valid YAML", None),
-        ("nodes:\n  - {name: pi[1-10], role: edge}\n", 'quote the node range: "pi[1-10]"', 2),
+        ("nodes:\n  - {name: pi[1-7], role: edge}\n", 'quote the node range: "pi[1-7]"', 2),
         ("a: 1\n---\nb: 1\n", "second YAML document", 2),
         ("a: !!python/object:os.system x\n", "tag", 1),
         ("a: " + "[" * 100_000, "nested too deeply", 1),
