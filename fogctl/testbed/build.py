@@ -33,9 +33,8 @@ def missing(wanted: Iterable[Step], host: LinuxHost) -> list[Step]:
 
 def refuse_foreign(wanted: Iterable[Step], ledger: Ledger, host: LinuxHost) -> None:
     """Refuse if somebody else's object stands where one of ours would be made; nothing is touched."""
-    ours = {step.place for step in ledger.steps if isinstance(step, Exclusive)}
     for step in wanted:
-        if isinstance(step, Exclusive) and step.place not in ours and (found := step.taken(host)):
+        if isinstance(step, Exclusive) and not ledger.owns(step.place) and (found := step.taken(host)):
             raise FogError(
                 f"{found} exists and was not made by fogctl, so it is left alone and nothing was changed",
                 hint="remove it yourself if it is a leftover, or give the testbed another name",
@@ -58,6 +57,7 @@ def make(
     made: list[Step] = []
     for number, step in enumerate(wanted):
         progress(number, len(wanted), step.describe())
+        refuse_foreign([step], ledger, host)
         if step.present(host):
             if step in siblings and isinstance(step, SHARED):
                 ledger.record(step)
@@ -66,7 +66,6 @@ def make(
             if isinstance(step, STEP_TYPES):
                 step.undo(host)  # whatever a killed fogctl left of it; fognetem's steps mend themselves
         else:
-            refuse_foreign([step], ledger, host)
             ledger.record(step)
         try:
             step.apply(host)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FAILED, FogError
-from fogctl.testbed.steps import LASTING, Step
+from fogctl.testbed.steps import LASTING, Exclusive, Step
 
 
 def encode(step: Step) -> dict[str, Any]:
@@ -51,6 +52,7 @@ class Ledger:
         self._types = types
         self._boot_id = boot_id
         self._steps: dict[Step, None] = {}
+        self._places: Counter[str] = Counter()
         self._written_boot = ""
         self._descriptor: int | None = None
         self._whole_bytes = 0
@@ -72,9 +74,9 @@ class Ledger:
                     self._drop_volatile()
                 self._written_boot = record["boot"]
             elif "undone" in record:
-                self._steps.pop(decode(record["undone"], self._types), None)
+                self._drop(decode(record["undone"], self._types))
             else:
-                self._steps[decode(record, self._types)] = None
+                self._add(decode(record, self._types))
         except (ValueError, TypeError) as error:
             raise FogError(
                 f"not a ledger entry of this version of fogctl: {error}",
@@ -85,7 +87,19 @@ class Ledger:
             ) from None
 
     def _drop_volatile(self) -> None:
-        self._steps = {step: None for step in self._steps if isinstance(step, LASTING)}
+        for step in self.steps:
+            if not isinstance(step, LASTING):
+                self._drop(step)
+
+    def _add(self, step: Step) -> None:
+        if step not in self._steps:
+            self._steps[step] = None
+            self._places.update(_places(step))
+
+    def _drop(self, step: Step) -> None:
+        if step in self._steps:
+            del self._steps[step]
+            self._places.subtract(_places(step))
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -95,18 +109,22 @@ class Ledger:
     def __contains__(self, step: object) -> bool:
         return step in self._steps
 
+    def owns(self, place: str) -> bool:
+        """Whether a recorded step made something of that name."""
+        return self._places[place] > 0
+
     def record(self, step: Step) -> None:
         """Put a step on the disk; only then may it be made."""
         if step in self._steps:
             return
         self._append(encode(step))
-        self._steps[step] = None
+        self._add(step)
 
     def forget(self, step: Step) -> None:
         """Note that a step is undone. Not forced to the disk: undoing it once more does no harm."""
         if step in self._steps:
             self._append({"undone": encode(step)}, durable=False)
-            del self._steps[step]
+            self._drop(step)
 
     def _append(self, record: dict[str, Any], durable: bool = True) -> None:
         lines = [record]
@@ -133,6 +151,10 @@ class Ledger:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _places(step: Step) -> list[str]:
+    return [step.place] if isinstance(step, Exclusive) else []
 
 
 def sync_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import fognetem
 from fognetem import LatencyMatrix, NetemError, Verification
-from fognetem.apply import counters
+from fognetem.apply import counters, warning
 from fognetem.schedule import run as run_schedule
 
 from fogctl.errors import FAILED, FogError
@@ -75,6 +75,12 @@ def packet_counters(running: Running) -> dict[str, Any] | None:
     """What became of the packets, where the backend counts them."""
     with sentences():
         return counters(running.backend)
+
+
+def trouble(running: Running) -> str | None:
+    """What the backend could not get from the host (real-time priority), if anything."""
+    with sentences():
+        return warning(running.backend)
 
 
 def play_schedule(running: Running, told: Callable[[float, str], None]) -> Running:
