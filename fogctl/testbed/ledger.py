@@ -144,6 +144,7 @@ class Ledger:
             os.ftruncate(self._descriptor, self._whole_bytes)
             if fresh:
                 sync_folder(self.file.parent)
+                sync_folder(self.file.parent.parent)
         return self._descriptor
 
     def close(self) -> None:

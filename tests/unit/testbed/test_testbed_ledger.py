@@ -1,4 +1,4 @@
-"""The ledger: what was written is read back, wherever the file is torn; a reboot voids what the kernel held."""
+"""The ledger: what was written is read back, wherever it is torn; a reboot voids what the kernel held."""
 
 from __future__ import annotations
 
