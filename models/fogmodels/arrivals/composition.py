@@ -14,7 +14,7 @@ Vector = NDArray[np.float64]
 MOST_COMPONENTS = 3
 
 _PHASES_ALONE = 64
-_PHASES_COMPOSED = (6, 24)
+_PHASES_COMPOSED = 24
 _KAPPA = (1.02, 21.0)
 
 
@@ -54,7 +54,7 @@ class Composition:
 
     def matrices(self) -> Pair:
         """(D0, D1) with mean 1."""
-        most = _PHASES_COMPOSED[1] if self.strengths.size else _PHASES_ALONE
+        most = _PHASES_COMPOSED if self.strengths.size else _PHASES_ALONE
         parts = [
             correlated_map2(float(a), float(g), float(k))
             for a, g, k in zip(self.strengths, self.decays, self.kappas, strict=True)
@@ -64,7 +64,7 @@ class Composition:
 
 def most_components(scv: float) -> int:
     """How many correlated factors fit on a base for this SCV without too many phases."""
-    if scv < 1.5 / _PHASES_COMPOSED[1]:
+    if scv < 1.5 / _PHASES_COMPOSED:
         return 0
     if scv < 1:
         return 1 if scv < 0.5 else 2
@@ -73,7 +73,9 @@ def most_components(scv: float) -> int:
 
 def _room(scv: float) -> float:
     """Log of the reduced second moment left to correlated factors: half of a small SCV, most of a large."""
-    phases = np.clip(np.ceil(2 / scv), *_PHASES_COMPOSED) if scv < 0.5 else _PHASES_COMPOSED[0]
+    phases = 2.0 if scv >= 1 else 4.0
+    if scv < 0.5:
+        phases = min(max(6.0, float(np.ceil(2 / scv))), float(_PHASES_COMPOSED))
     return float(np.log((1 + scv) / (1 + 1 / phases)))
 
 
