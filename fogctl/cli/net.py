@@ -203,6 +203,8 @@ def verify(
         from fognetem.heatmap import write_svg
 
         write_svg(running.latencies, result, plot)
+    if (trouble := network.trouble(running)) is not None:
+        stderr().print(f"note: {trouble}")
     _print_verification(running.latencies, result, output, plot)
     if not result.ok:
         raise FogError(result.sentence(), key="net verify", exit_code=REFUSED)

@@ -10,157 +10,28 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import select
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from heapq import heappop, heappush
 from pathlib import Path as FilePath
 from time import monotonic_ns, sleep
 from typing import Any
 
 from fognetem.endpoint import Endpoint
 from fognetem.errors import NetemError
+from fognetem.holding import DelayLine
 from fognetem.lead import MAX_LEAD_NS, calibrate
-from fognetem.line import BEHIND, GO, LOST, Pipe
 from fognetem.linux import become_realtime
 from fognetem.matrix import LatencyMatrix
-from fognetem.nfqueue import ACCEPT, ACCEPTED, DROPPED, Inbox, Queues
 from fognetem.path import Path
-from fognetem.rules import FIRST_QUEUE, LAST_QUEUE
-
-QUEUES = range(FIRST_QUEUE, LAST_QUEUE + 1)
-"""Queue numbers in each namespace. The kernel walks a queue to find a packet: several keep walks short."""
-
 
 _LEARN_NS = 2_000
 _WINDOW_NS = 5_000_000
 _BUSY_PACKETS = 40
 """From so many packets in a window on (8,000 a second), they are taken together rather than one by one."""
 _GATHER_S = 60e-6
-
-
-class Receiver:
-    """One node's queues and a pipe from each other node, found by source address."""
-
-    def __init__(self, endpoint: Endpoint, queues: Queues) -> None:
-        self.endpoint = endpoint
-        self.queues = queues
-        self.pipes: dict[bytes, tuple[Pipe, int]] = {}
-        self.verdicts: list[bytes] = []
-
-
-class DelayLine:
-    """All receivers, all pipes, and the order in which packets are due."""
-
-    def __init__(self, endpoints: list[Endpoint], matrix: LatencyMatrix, lead_ns: int) -> None:
-        self.matrix = matrix
-        self.lead_ns = lead_ns
-        self.taken = 0
-        self._inbox = Inbox()
-        self._rng = random.Random()
-        self._due: list[tuple[int, int]] = []
-        self._pipes: list[tuple[Pipe, Receiver]] = []
-        self._receivers = {e.node: Receiver(e, Queues(e.namespace, QUEUES)) for e in endpoints}
-        self._by_pair: dict[tuple[str, str], int] = {}
-        for receiver in self._receivers.values():
-            for sender in endpoints:
-                if sender.node != receiver.endpoint.node:
-                    number = len(self._pipes)
-                    pipe = Pipe(matrix.path(sender.node, receiver.endpoint.node), lead_ns, self._rng)
-                    receiver.pipes[socket.inet_aton(sender.address)] = (pipe, number)
-                    self._pipes.append((pipe, receiver))
-                    self._by_pair[sender.node, receiver.endpoint.node] = number
-        self._cut_where_needed()
-
-    def _cut_where_needed(self) -> None:
-        """Loss and rate must see packets of wire size, not the kernel's 64 KiB ones."""
-        for name, receiver in self._receivers.items():
-            paths = (self.matrix.path(name, other) for other in self._receivers if other != name)
-            receiver.queues.segment(any(path.loss or path.rate_bit_s for path in paths))
-
-    def watch(self, register: Callable[[int, Callable[[], None]], None]) -> None:
-        """Register every queue's socket with the function that takes from it."""
-        for receiver in self._receivers.values():
-            register(receiver.queues.socket.fileno(), lambda receiver=receiver: self._take(receiver))  # type: ignore[misc]
-
-    def _take(self, receiver: Receiver) -> None:
-        packets = receiver.queues.take(self._inbox)
-        self.taken += len(packets)
-        now_ns = monotonic_ns()
-        find = receiver.pipes.get
-        verdicts = receiver.verdicts
-        due = self._due
-        for queue, packet_id, source, length in packets:
-            message = ACCEPT + queue + ACCEPTED + packet_id
-            found = find(source)
-            if found is None:  # not from a node of ours: none of our business
-                verdicts.append(message)
-                continue
-            when = found[0].enter(message, length, now_ns)
-            if when > BEHIND:
-                heappush(due, (when, found[1]))
-            elif when == GO:
-                verdicts.append(message)
-            elif when == LOST:
-                verdicts.append(ACCEPT + queue + DROPPED + packet_id)
-        if verdicts:
-            receiver.queues.send(verdicts)
-            verdicts.clear()
-
-    def release(self, early_ns: int) -> int | None:
-        """Let go what is due within `early_ns`; when the next packet is, in ns of the monotonic clock."""
-        due = self._due
-        now_ns = monotonic_ns() + early_ns
-        touched: set[Receiver] = set()
-        while due and due[0][0] <= now_ns:
-            _, number = heappop(due)
-            pipe, receiver = self._pipes[number]
-            following = pipe.leave(now_ns, receiver.verdicts.append)
-            if following is not None:
-                heappush(due, (following, number))
-            touched.add(receiver)
-        for receiver in touched:
-            receiver.queues.send(receiver.verdicts)
-            receiver.verdicts.clear()
-        return due[0][0] if due else None
-
-    def set(self, changes: list[tuple[str, str, Path]]) -> None:
-        """Other paths between some pairs, from now on; nothing is lost, nothing overtakes."""
-        matrix = self.matrix
-        changed = {(a, b) for a, b, _ in changes}
-        kept = [
-            (a, b, path) for a, b, path in matrix.paths if (a, b) not in changed and (b, a) not in changed
-        ]
-        self.matrix = LatencyMatrix(matrix.nodes, (*kept, *changes))
-        now_ns = monotonic_ns()
-        for a, b, path in changes:
-            for pair in ((a, b), (b, a)):
-                number = self._by_pair[pair]
-                following = self._pipes[number][0].change(path, self.lead_ns, now_ns)
-                if following is not None:
-                    heappush(self._due, (following, number))
-        self._cut_where_needed()
-
-    def counters(self) -> dict[str, Any]:
-        """What became of the packets, in all and by direction of the paths that saw any."""
-        pairs: list[dict[str, Any]] = []
-        total = {"delayed": 0, "lost": 0, "overflowed": 0, "queue_full": 0, "socket_full": 0, "waiting": 0}
-        for (sender, receiver), number in self._by_pair.items():
-            seen = self._pipes[number][0].counters
-            if seen.delayed or seen.lost or seen.overflowed:
-                row = {"delayed": seen.delayed, "lost": seen.lost, "overflowed": seen.overflowed}
-                pairs.append({"from": sender, "to": receiver, **row})
-                for key, value in row.items():
-                    total[key] += value
-        for each in self._receivers.values():
-            waiting, queue_full, socket_full = each.queues.dropped()
-            total["waiting"] += waiting
-            total["queue_full"] += queue_full
-            total["socket_full"] += socket_full
-        return {"total": total, "pairs": pairs}
 
 
 class Server:
@@ -177,7 +48,6 @@ class Server:
         self._listener = listener
         self._register(listener.fileno(), self._accept)
         line.watch(self._register)
-        self.stopped = False
 
     def _register(self, descriptor: int, handler: Callable[[], None]) -> None:
         self._handlers[descriptor] = handler
@@ -200,7 +70,7 @@ class Server:
             if chunk and not received.endswith(b"\n"):
                 return
             if chunk:
-                answer = json.dumps(self._answer(bytes(received))).encode() + b"\n"
+                answer = self._answer(bytes(received)).encode() + b"\n"
                 # A reader that does not read is cut off rather than waited for: packets come first.
                 with contextlib.suppress(OSError):
                     connection.send(answer)
@@ -210,38 +80,32 @@ class Server:
 
         self._register(connection.fileno(), read)
 
-    def _answer(self, line: bytes) -> dict[str, Any]:
+    def _answer(self, line: bytes) -> str:
         try:
             request = json.loads(line)
             match request["op"]:
                 case "status":
                     leads = {"lead_us": self._line.lead_ns / 1000, "early_us": self._early_ns / 1000}
-                    return {"ok": True, **self._facts, **leads}
+                    return json.dumps({"ok": True, **self._facts, **leads})
                 case "show":
-                    return {"ok": True, "matrix": self._line.matrix.to_dict()}
+                    return self._line.shown()
                 case "counters":
-                    return {"ok": True, **self._line.counters()}
+                    return json.dumps({"ok": True, **self._line.counters()})
                 case "set":
-                    changes = [(a, b, Path.from_dict(path)) for a, b, path in request["changes"]]
-                    for a, b, _ in changes:
-                        self._line.matrix.path(a, b)
-                    self._line.set(changes)
-                    return {"ok": True}
-                case "stop":
-                    self.stopped = True
-                    return {"ok": True}
+                    self._line.set([(a, b, Path.from_dict(path)) for a, b, path in request["changes"]])
+                    return '{"ok": true}'
                 case other:
-                    return {"ok": False, "error": f'unknown operation "{other}"'}
+                    return json.dumps({"ok": False, "error": f'unknown operation "{other}"'})
         except (ValueError, KeyError, TypeError) as error:
-            return {"ok": False, "error": f"bad request: {error}"}
+            return json.dumps({"ok": False, "error": f"bad request: {error}"})
 
     def run(self) -> None:
-        """Serve until stopped."""
+        """Serve until killed: there is nothing to tidy up, the kernel drops what waits."""
         handlers, epoll = self._handlers, self._epoll
         waitable = [epoll]
         window_ns, taken, busy = monotonic_ns(), 0, False
         following = self._line.release(self._early_ns)
-        while not self.stopped:
+        while True:
             if following is None:
                 select.select(waitable, (), ())
             else:
