@@ -61,7 +61,7 @@ def fogctl_argv() -> list[str]:
 def fogctl(state_dir: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run the real command line in an empty folder; answers the finished process."""
 
-    def run(*arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, timeout: float = 250) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [*FOGCTL, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=timeout
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,12 +77,12 @@ def test_a_namespace_made_anew_has_its_latencies_again(
     )
     running = Running.load(name)
     with subprocess.Popen(
-        running.exec_argv("pi1", ["python3", "-c", serve]), stdout=subprocess.PIPE, text=True
+        running.exec_argv("pi1", [sys.executable, "-c", serve]), stdout=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == "ready\n"
-            done = fogctl("exec", "cloud", "--", "python3", "-c", connect)
+            done = fogctl("exec", "cloud", "--", sys.executable, "-c", connect)
         finally:
             server.kill()
     assert float(done.stdout) > 58, done.stderr
