@@ -82,9 +82,11 @@ class BatchForm:
     def fit(self, data: Measurements, near: Vector | None = None) -> Solution:
         """The most probable parameters, searched from `near` if given, else from two guesses."""
         prior, residuals = _prior(data), _residuals(data)
+        if near is not None:
+            return solve(residuals, data.weight, prior, near, enough=1e-3)
         curved = prior.mean.copy()
         curved[[2, 5]] = 0.8, 1.4
-        starts = (prior.mean, curved) if near is None else (near,)
+        starts = (prior.mean, curved)
         return min((solve(residuals, data.weight, prior, s) for s in starts), key=lambda s: s.misfit)
 
     def refit(self, data: Measurements, before: Solution) -> Solution:
