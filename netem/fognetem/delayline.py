@@ -29,9 +29,10 @@ from fognetem.path import Path
 
 _LEARN_NS = 2_000
 _WINDOW_NS = 5_000_000
-_BUSY_PACKETS = 40
-"""From so many packets in a window on (8,000 a second), they are taken together rather than one by one."""
-_GATHER_S = 60e-6
+_BUSY_PACKETS, _CALM_PACKETS = 25, 8
+"""From so many packets in a window on (5,000 a second), they are taken together rather than one by one, until
+there are so few: a wake-up for each packet would take the CPU away from whoever sends them."""
+_GATHER_S = 100e-6
 
 
 class Server:
@@ -117,10 +118,13 @@ class Server:
             now_ns = monotonic_ns()
             if now_ns - window_ns > _WINDOW_NS:
                 rate = (self._line.taken - taken) * _WINDOW_NS / (now_ns - window_ns)
-                window_ns, taken, busy = now_ns, self._line.taken, rate > _BUSY_PACKETS
+                window_ns, taken = now_ns, self._line.taken
+                busy = rate > (_CALM_PACKETS if busy else _BUSY_PACKETS)
+            self._line.waited_ns = 0
             if busy:
                 # A wake-up costs as much as ten packets: let some more arrive before looking.
                 sleep(_GATHER_S)
+                self._line.waited_ns = monotonic_ns() - now_ns
             for descriptor, _ in epoll.poll(0):
                 if handler := handlers.get(descriptor):
                     handler()

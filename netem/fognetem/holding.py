@@ -40,6 +40,8 @@ class DelayLine:
     def __init__(self, endpoints: list[Endpoint], matrix: LatencyMatrix, lead_ns: int) -> None:
         self.lead_ns = lead_ns
         self.taken = 0
+        self.waited_ns = 0
+        """How long nobody looked for packets on purpose: on average, one came in the middle of that time."""
         self.nodes = matrix.nodes
         self._shown: dict[tuple[str, str], str] = {}
         self._inbox = Inbox()
@@ -73,7 +75,7 @@ class DelayLine:
     def _take(self, receiver: Receiver) -> None:
         packets = receiver.queues.take(self._inbox)
         self.taken += len(packets)
-        now_ns = monotonic_ns()
+        now_ns = monotonic_ns() - self.waited_ns // 2
         find = receiver.pipes.get
         verdicts = receiver.verdicts
         for queue, packet_id, source, length in packets:
