@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
-from fogctl.cli.output import Format, OutputOption, emit
+from fogctl.cli.output import Format, OutputOption, emit, stderr
 from fogctl.errors import FAILED, REFUSED, FogError
 
 # The model needs scipy and pictures matplotlib: imported when the command runs, not before.
@@ -112,7 +112,8 @@ def _asked(question: Any) -> Any:
     from fogmodels.placement import TooLarge, Undecided
 
     try:
-        return question()
+        with stderr().status("placing …"):
+            return question()
     except (TooLarge, Undecided) as error:
         raise FogError(str(error), exit_code=FAILED) from None
     except ValueError as error:

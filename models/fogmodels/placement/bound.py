@@ -13,7 +13,7 @@ from fogmodels.placement.exact import shares
 from fogmodels.placement.problem import Floats, Problem
 from fogmodels.placement.vectors import worker_classes
 
-_BISECTIONS = 14
+_BISECTIONS = 12
 
 
 class Relaxation:
@@ -202,21 +202,27 @@ class Relaxation:
                 terms += [(at + self._z(i, j), -1.0) for i in group for j in group]
                 rows.add(terms, float(k * (k + 1) * count))
 
-    def objective(self, alpha: Floats) -> float:
-        """A lower bound of the largest share of a threshold that any plan uses (inf: none keeps them)."""
-        floor = np.concatenate([[self.linear_bound(0), self.linear_bound(1)], self.scale.least[2:]])
+    def excludes(self, alpha: Floats) -> bool:
+        """Whether it is proven that no plan keeps the thresholds."""
+        return not self.scale.within(self._floor(), self.scale.loads(alpha)) or self._excluded(alpha, 1.0)
+
+    def _floor(self) -> Floats:
+        """A lower bound of the load in each dimension alone; the network's is left to the relaxation."""
+        floor = self.scale.least.copy()
+        floor[:2] = self.linear_bound(0), self.linear_bound(1)
         if self.problem.rtt_ms is not None:
             floor[3] = latency_bound(self.problem)
-        limits = self.scale.loads(alpha)
-        if not self.scale.within(floor, limits):
+        return floor
+
+    def objective(self, alpha: Floats) -> float:
+        """A lower bound of the largest share of a threshold that any plan uses (inf: none keeps them)."""
+        if self.excludes(alpha):
             return float("inf")
-        low = float(shares(self.scale, floor, alpha).max())
-        high = 1.0
-        if self._excluded(alpha, high):
-            return float("inf")
+        low, high = float(shares(self.scale, self._floor(), alpha).max()), 1.0
         if low >= high or not self._excluded(alpha, low):
             return low
-        for _ in range(_BISECTIONS):
+        # A bound need not be sharp to be true: stop early where each question is a large linear program.
+        for _ in range(_BISECTIONS if len(self.classes) <= 4 else _BISECTIONS // 2):
             middle = (low + high) / 2
             low, high = (middle, high) if self._excluded(alpha, middle) else (low, middle)
         return low

@@ -80,9 +80,9 @@ def latencies(problem: Problem, plans: Ints) -> Floats:
     for i in range(len(problem.operators)):
         used = plans[:, :, i] > 0
         worst = np.zeros(len(plans))
-        for w in range(len(problem.workers)):
-            farthest = np.where(used, rtt[w][None, :], 0.0).max(axis=1)
-            worst = np.maximum(worst, np.where(used[:, w], farthest, 0.0))
+        for w in np.flatnonzero(used.any(axis=0)):
+            rows = np.flatnonzero(used[:, w])
+            worst[rows] = np.maximum(worst[rows], (used[rows] * rtt[w]).max(axis=1))
         spread += worst
     spread /= len(problem.operators)
     return spread if traffic == 0 else crossing / traffic + spread

@@ -13,7 +13,7 @@ _SHARPNESS = (3.0, 12.0, 48.0)
 _AMOUNTS = (1, 2, 5)
 _MOST_STEPS = 600
 _HOT = 12
-_SHORTLIST = 48
+_SHORTLIST = 24
 
 
 @dataclass(slots=True)

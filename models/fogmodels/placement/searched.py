@@ -10,6 +10,8 @@ from fogmodels.placement.descent import Descent, Found
 from fogmodels.placement.problem import Floats, Ints, Problem
 from fogmodels.placement.start import nearest_plan
 
+_FULL_EFFORT = 1_500
+
 
 class Undecided(ValueError):  # noqa: N818 - reads as the sentence it is
     """No plan within the limits was found, and none was proven impossible."""
@@ -50,7 +52,10 @@ class Searched:
         descent = Descent(self.problem, alpha, only)
         ranked = sorted(self._seen, key=descent.objective)
         best: Found | None = None
-        for plan in ranked[:2]:
+        # Large problems get fewer rounds: what they take grows with the table of exchanges.
+        size = len(self.problem.workers) * descent.kinds**2 * (8 if 3 in descent.active else 1)
+        rounds = min(rounds, rounds * _FULL_EFFORT // size)
+        for plan in ranked[: 2 if rounds else 1]:
             found = descent.run(plan, rounds=rounds, good_enough=good_enough)
             if best is None or found.objective < best.objective:
                 best = found
@@ -64,7 +69,7 @@ class Searched:
         """See exact.Solver."""
         if any(self._keeps(plan, alpha) for plan in self._seen):
             return True
-        if np.isinf(self.relaxation.objective(alpha)):
+        if self.relaxation.excludes(alpha):
             return False
         found = self._search(alpha, None, rounds=8, good_enough=1.0)
         return True if self._keeps(found.plan, alpha) else None
