@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fogctl.errors import FogError
 from fogctl.testbed.latency import ALL_STEP_TYPES
-from fogctl.testbed.ledger import Ledger, decode, encode
+from fogctl.testbed.ledger import Ledger, by_name, decode, encode
 from fogctl.testbed.steps import STEP_TYPES, AddGroup, AddNamespace, Step, WriteFile
 
 ANY_STEP = st.one_of([st.builds(kind) for kind in STEP_TYPES])
@@ -32,7 +32,7 @@ def injected() -> list[Step]:
 def through_json(step: Step) -> Step:
     import json
 
-    return decode(json.loads(json.dumps(encode(step))), ALL_STEP_TYPES)
+    return decode(json.loads(json.dumps(encode(step))), by_name(ALL_STEP_TYPES))
 
 
 @given(ANY_STEP)
