@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import fognetem
 from fognetem import Choice, NetemError
@@ -25,6 +26,9 @@ from fogctl.testbed.model import Testbed
 from fogctl.testbed.running import Running
 from fogctl.testbed.status import NodeStatus, Status, observe
 from fogctl.testbed.steps import SHARED, AddNamespace, Step
+
+if TYPE_CHECKING:
+    from fogctl.testbed.kind import TestbedKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,3 +281,10 @@ def require_root() -> None:
             hint="run with sudo, or use kind: sim",
             exit_code=REFUSED,
         )
+
+
+if TYPE_CHECKING:
+
+    def _is_a_kind(virtual: Virtual) -> TestbedKind:
+        """The type checker proves it."""
+        return virtual
