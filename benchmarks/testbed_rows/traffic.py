@@ -4,7 +4,7 @@ Standard library only, and nothing of fogctl: start-up counts on a node with a s
 
     python traffic.py receive-tcp ADDRESS WARM_S      prints its port, then bytes and seconds once warm
     python traffic.py send-tcp ADDRESS PORT SECONDS
-    python traffic.py receive-udp ADDRESS             prints its port; counts until stdin ends and all is quiet
+    python traffic.py receive-udp ADDRESS             prints its port, then what came until stdin ends
     python traffic.py send-udp ADDRESS PORT SECONDS PER_S SIZE     PER_S 0: as fast as it can
     python traffic.py spin SECONDS                    prints the CPU seconds it got
     python traffic.py tick SECONDS                    wakes each ms; prints the longest pause
