@@ -57,7 +57,7 @@ def fit_maps(iats: ArrayLike, best: int = 5) -> list[MAP]:
     weights = [0.1, 1.0] + [10.0 ** (-1 - 0.25 * i) for i in range(1, int(best))]
     for weight in weights:
         for components in range(MOST_COMPONENTS + 1):
-            if len(others) < max(best + 1, 5) and (components, weight) != (order, 0.1):
+            if len(others) <= best and (components, weight) != (order, 0.1):
                 others.append(_fit(seen, loads, components, weight))
     ranked = [first, *sorted(others, key=lambda fit: fit.loss)]
     return [fit.process for fit in ranked[: int(best)]]

@@ -11,7 +11,7 @@ from fogmodels.queueing.response import ResponseTime, Sampled, Unstable
 
 Vector = NDArray[np.float64]
 
-_SERVICE_DRAWS = 400_000
+_SERVICE_DRAWS = 200_000
 _FEWEST_RUNS, _MOST_RUNS = 4, 400
 
 

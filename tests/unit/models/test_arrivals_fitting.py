@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from fogmodels.arrivals import MAP, autocorrelation, fit_map, fit_maps, from_timestamps
 from fogmodels.arrivals.components import correlated_map2, renewal_base, two_branches
 from fogmodels.arrivals.composition import Composition

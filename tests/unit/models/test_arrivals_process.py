@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+from fogmodels.arrivals import MAP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import expm
-
-from fogmodels.arrivals import MAP
 
 
 def random_map(seed: int, states: int) -> MAP:

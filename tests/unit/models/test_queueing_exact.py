@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from fogmodels.arrivals import MAP
 from fogmodels.queueing import PhaseType, Unstable, lindley, solve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 DATA = Path(os.environ.get("FOGCTL_TEST_DATA", Path(__file__).parents[4] / "shared" / "data")) / "arrivals"
 
@@ -69,7 +68,11 @@ def test_mm1(load: float) -> None:
 @pytest.mark.parametrize("load", [0.2, 0.8, 0.999, 0.9999])
 @pytest.mark.parametrize(
     "service",
-    [PhaseType.erlang(5, 1.0), PhaseType.hyperexponential([0.9, 0.1], [0.2, 8.2]), random_service(3, 4).scaled(1.0)],
+    [
+        PhaseType.erlang(5, 1.0),
+        PhaseType.hyperexponential([0.9, 0.1], [0.2, 8.2]),
+        random_service(3, 4).scaled(1.0),
+    ],
     ids=["erlang", "hyper", "random"],
 )
 def test_poisson_arrivals_follow_pollaczek_khinchine(load: float, service: PhaseType) -> None:
@@ -148,7 +151,9 @@ def test_reference_file_is_met() -> None:
     if not file.exists():
         pytest.skip("test data map_ph_1_reference.json not found; set FOGCTL_TEST_DATA")
     for case in json.loads(file.read_text()):
-        response = solve(MAP(case["D0"], case["D1"]), PhaseType(case["service"]["beta"], case["service"]["S"]))
+        response = solve(
+            MAP(case["D0"], case["D1"]), PhaseType(case["service"]["beta"], case["service"]["S"])
+        )
         seen = [response.mean, response.percentile(95), response.percentile(99)]
         assert seen == pytest.approx([case["mean"], case["p95"], case["p99"]], rel=1e-9), case["map"]
 
