@@ -51,7 +51,7 @@ def rows(settings: Settings) -> Iterator[Row]:
                 held.received_per_s if held else 0.0,
                 "packets/s",
                 more_is_better=True,
-                note=f"{held.lost} of {held.sent} lost" if held else f"{STEPS[0]}/s already loses",
+                note=f"{held.lost} of {held.sent} lost" if held else "the lowest step already loses",
             )
 
 
