@@ -36,8 +36,10 @@ def closure(roots: list[str]) -> set[str]:
 def pinned(roots: list[str]) -> str:
     """The entries of requirements.lock for these packages and all they require, hashes included."""
     wanted = closure(roots)
-    # An entry starts at the left margin; its hashes and comments are indented below it.
-    entries = re.split(r"\n(?=\S)", LOCK.read_text())
+    # Comments say who asked for a package: no reason to build another image.
+    text = "\n".join(line for line in LOCK.read_text().splitlines() if not line.lstrip().startswith("#"))
+    # An entry starts at the left margin; its hashes are indented below it.
+    entries = re.split(r"\n(?=\S)", text)
     return (
         "\n".join(e for e in entries if canonicalize_name(re.split(r"[=\[ ;]", e, maxsplit=1)[0]) in wanted)
         + "\n"
