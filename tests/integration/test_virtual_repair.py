@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from fogctl.testbed import state
 from fogctl.testbed.cgroups import detect
@@ -164,6 +165,35 @@ def test_the_last_of_two_testbeds_removes_what_they_share(
     assert not state_dir.exists()
 
 
+def test_folders_and_mounts_others_could_use_are_as_before(fogctl: Fogctl, testbed_file: Write) -> None:
+    def look() -> tuple[bool, bool, bool]:
+        return Path("/run/netns").exists(), LinuxHost().mounted("/run/netns"), Path("/etc/netns").exists()
+
+    def others() -> bool:
+        return any(Path("/run/netns").glob("*")) or any(Path("/etc/netns").glob("*"))
+
+    if others():
+        pytest.skip("others use /run/netns or /etc/netns at this moment")
+    testbed_file(pis=1)
+    before = look()
+    assert fogctl("up").returncode == 0
+    assert look() == (True, True, True)
+    assert fogctl("down").returncode == 0
+    if others():
+        pytest.skip("others use /run/netns or /etc/netns by now")
+    assert look() == before
+
+
+def test_down_from_inside_a_node_is_refused(
+    fogctl: Fogctl, fogctl_argv: list[str], testbed_file: Write
+) -> None:
+    testbed_file(pis=1)
+    assert fogctl("up").returncode == 0
+    done = fogctl("exec", "cloud", "--", *fogctl_argv, "down")
+    assert (done.returncode, "runs inside the testbed" in done.stderr) == (3, True)
+    assert fogctl("status").returncode == 0
+
+
 def test_up_and_down_work_after_a_reboot(
     fogctl: Fogctl, testbed_file: Write, name: str, state_dir: Path, snapshot: Snapshot
 ) -> None:
@@ -189,7 +219,6 @@ def test_up_and_down_work_after_a_reboot(
 
     reboot()
     assert fogctl("down").returncode == 0
-    shutil.rmtree("/etc/netns", ignore_errors=True) if not any(Path("/etc/netns").glob("*")) else None
     assert snapshot() == before
     assert fogctl("up").returncode == 0
     reboot()
