@@ -30,11 +30,8 @@ def main() -> None:
     print("lag     trace    fit")
     for lag, seen, modelled in zip(LAGS, autocorrelation(window, LAGS), fitted.acf(LAGS), strict=True):
         print(f"{lag:>3} {seen:9.3f} {modelled:6.3f}")
-    print(
-        "other good fits:",
-        ", ".join(str(process.states) for process in fit_maps(window, best=3)[1:]),
-        "states",
-    )
+    others = [str(process.states) for process in fit_maps(window, best=3)[1:]]
+    print("other good fits have", " and ".join(others), "states")
     if plot is not None:
         draw(plot, window, fitted)
 
