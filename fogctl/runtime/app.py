@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field
+from typing import Any
 
 from fogctl.config import source
-from fogctl.config.fields import Entry, PositiveDelayMs, SizeBytes
-from fogctl.config.problems import Problem, refuse
+from fogctl.config.problems import Problem, choice_hint, refuse
+from fogctl.config.units import quoted
 from fogctl.config.validate import validate
 from fogctl.errors import FogError
+from fogctl.runtime import app_checks
+from fogctl.runtime.app_file import AppFile, Mode, OutputMode, StageEntry
 
-
-class Mode(StrEnum):
-    """How a stage's query runs."""
-
-    micro_batch = "micro-batch"
-    real_time = "real-time"
+__all__ = ["App", "Mode", "OutputMode", "Stage", "as_json", "find", "load", "shipped_apps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +28,15 @@ class Stage:
     output: str
     partitions: int
     freshness_ms: float
-    """How long a batch may take: the runner keeps batches as small as that needs."""
+    """How long a batch may take: the runner keeps batches as small as that needs. In real-time mode the time
+    between checkpoints."""
     memory_bytes: int
     """Heap of one executor."""
     mode: Mode
     options: tuple[tuple[str, str], ...]
+    output_mode: OutputMode = OutputMode.append
+    keeps_keys: bool = True
+    """Whether each input record comes out exactly once under its own key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,78 +83,26 @@ class App:
         read = {stream for stage in self.stages for stream in stage.inputs}
         return tuple(dict.fromkeys(stage.output for stage in self.stages if stage.output not in read))
 
-
-def _plain(raw: object) -> str:
-    if isinstance(raw, bool):
-        return "true" if raw else "false"
-    if isinstance(raw, str | int | float):
-        return str(raw)
-    raise ValueError("an option is text or a number")
-
-
-_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
-_Option = Annotated[str, BeforeValidator(_plain)]
-
-
-class StageEntry(Entry):
-    """A stage in app.yaml."""
-
-    name: _Name = Field(examples=["nearest"])
-    function: str | None = None
-    inputs: list[_Name] = Field(min_length=1, examples=["[rides]"])
-    output: _Name = Field(examples=["places"])
-    partitions: int = Field(default=8, ge=1, le=1000)
-    freshness: PositiveDelayMs = 5000.0
-    memory: SizeBytes = 300 << 20
-    mode: Mode = Field(default=Mode.micro_batch, strict=False)
-    options: dict[str, _Option] = Field(default_factory=dict)
-
-
-class AppFile(Entry):
-    """app.yaml."""
-
-    name: _Name = Field(examples=["taxi"])
-    code: str = "app.py"
-    stages: list[StageEntry] = Field(min_length=1)
-
-
-@dataclass(slots=True)
-class _Checks:
-    problems: list[Problem] = field(default_factory=list)
-
-    def add(self, message: str, *key: str | int, hint: str | None = None) -> None:
-        self.problems.append(Problem(message, key=key, hint=hint))
+    @property
+    def numbered(self) -> tuple[str, ...]:
+        """Streams whose keys are still the numbers of the records that came from outside."""
+        found = list(self.sources)
+        for _ in self.stages:  # the stages may stand in any order
+            for stage in self.stages:
+                if stage.keeps_keys and set(stage.inputs) <= set(found) and stage.output not in found:
+                    found.append(stage.output)
+        return tuple(found)
 
 
 def load(where: Path | str) -> App:
     """The app in a folder, of an app.yaml, or of that name among the shipped ones."""
     path = find(where)
     document = source.read(path, "app")
+    refuse(document.file, app_checks.moved_keys(document))
     file = validate(document, AppFile)
-    checks = _Checks()
-    names: dict[str, int] = {}
-    writers: dict[str, str] = {}
-    for number, stage in enumerate(file.stages):
-        if stage.name in names:
-            checks.add(
-                f'the stage "{stage.name}" is given twice', "stages", number, "name", hint="rename one"
-            )
-        names.setdefault(stage.name, number)
-        if stage.output in writers:
-            checks.add(
-                f'"{stage.output}" is written by {writers[stage.output]} already', "stages", number, "output",
-                hint="one stage writes a stream",
-            )  # fmt: skip
-        writers.setdefault(stage.output, stage.name)
-        if stage.output in stage.inputs:
-            checks.add("a stage cannot read what it writes", "stages", number, "inputs")
-    if not checks.problems and _has_cycle(file):
-        checks.add("the stages feed each other in a circle", "stages")
     code = path.parent / file.code
-    if not code.is_file():
-        checks.add(f"there is no file {code}", "code")
-    located = [Problem(p.message, document.line(p.key or ()), p.key, p.hint) for p in checks.problems]
-    refuse(document.file, located)
+    found = app_checks.problems(file, code)
+    refuse(document.file, (Problem(p.message, document.line(p.key), p.key, p.hint) for p in found))
     return App(file.name, code.resolve(), tuple(_stage(entry) for entry in file.stages), path)
 
 
@@ -164,14 +110,17 @@ def find(where: Path | str) -> Path:
     """The app.yaml that is meant."""
     path = Path(where)
     if path.is_dir():
+        if not (path / "app.yaml").is_file():
+            raise FogError(f"the folder {path} has no app.yaml", hint="make an app: fogctl app new NAME")
         return path / "app.yaml"
     if path.suffix in {".yaml", ".yml"}:
         return path
     shipped = shipped_apps()
     if str(where) in shipped:
         return shipped[str(where)]
+    otherwise = f"shipped: {', '.join(shipped)}; or name a folder with an app.yaml"
     raise FogError(
-        f"there is no app {where}", hint=f"shipped: {', '.join(shipped)}; or name a folder with an app.yaml"
+        f"there is no app {quoted(str(where))}", hint=choice_hint(str(where), [*shipped], otherwise)
     )
 
 
@@ -195,24 +144,9 @@ def _stage(entry: StageEntry) -> Stage:
         memory_bytes=entry.memory,
         mode=entry.mode,
         options=tuple(sorted(entry.options.items())),
+        output_mode=entry.effective_output_mode,
+        keeps_keys=entry.keeps_keys,
     )
-
-
-def _has_cycle(file: AppFile) -> bool:
-    readers: dict[str, list[StageEntry]] = {}
-    for stage in file.stages:
-        for stream in stage.inputs:
-            readers.setdefault(stream, []).append(stage)
-    state: dict[str, bool] = {}
-
-    def leads_back(stage: StageEntry) -> bool:
-        if stage.name in state:
-            return state[stage.name]
-        state[stage.name] = True
-        state[stage.name] = any(leads_back(following) for following in readers.get(stage.output, []))
-        return state[stage.name]
-
-    return any(leads_back(stage) for stage in file.stages)
 
 
 def as_json(stage: Stage) -> dict[str, Any]:
@@ -227,4 +161,6 @@ def as_json(stage: Stage) -> dict[str, Any]:
         "memory_bytes": stage.memory_bytes,
         "mode": stage.mode.value,
         "options": dict(stage.options),
+        "output_mode": stage.output_mode.value,
+        "keeps_keys": stage.keeps_keys,
     }

@@ -1,14 +1,16 @@
 """The nearest of three attractions to where a taxi ride begins, and how far it is.
 
-A record's value is a line of CSV in the order of fogctl's traces. Every record comes out again under its own
-key, also one that cannot be read, which is marked `invalid`: nothing is dropped, so all can be counted.
+A record's value is a line of CSV in the order of fogctl's traces; longitude and latitude of the pick-up are
+its fourth and fifth field. Every record comes out again under its own key, as `line,attraction,kilometres`;
+one without a usable position as `line,invalid,`. Nothing is dropped, so all can be counted.
 Native expressions only, so the stages also run in Spark's real-time mode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from fogapps.work import burnt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
@@ -24,44 +26,55 @@ _LON_FIELD, _LAT_FIELD = 3, 4
 
 def nearest(rides: DataFrame, options: Mapping[str, str]) -> DataFrame:
     """All of it in one stage: ride, attraction, kilometres."""
-    lon, lat = _position(f.col("value"))
+    line = _line(f.col("value"))
+    lon, lat = _position(line)
     distances = [_km(lon, lat, *place) for _, *place in ATTRACTIONS]
-    return rides.select("key", _answer(f.col("value"), distances, _work(lon, options)).alias("value"))
+    return rides.select("key", _answer(line, distances, burnt(lon, options)).alias("value"))
 
 
 def parse(rides: DataFrame, options: Mapping[str, str]) -> DataFrame:
-    """First of three: the ride's line with its position in front, as `lon|lat|line`."""
-    lon, lat = _position(f.col("value"))
-    burnt = _work(lon, options)
-    parsed = f.concat_ws("|", lon.cast("string"), lat.cast("string"), f.col("value"))
-    readable = lon.isNotNull() & lat.isNotNull() & burnt
-    value = f.when(readable, parsed).otherwise(f.concat(f.lit("||"), f.col("value")))
+    """First of three: the ride's line with its position in front, as `lon|lat|line`; `||line` without one."""
+    line = _line(f.col("value"))
+    lon, lat = _position(line)
+    parsed = f.concat_ws("|", lon.cast("string"), lat.cast("string"), line)
+    value = f.when(lon.isNotNull() & burnt(lon, options), parsed).otherwise(f.concat(f.lit("||"), line))
     return rides.select("key", value.alias("value"))
 
 
 def measure(pickups: DataFrame, options: Mapping[str, str]) -> DataFrame:
-    """Second of three: the distance to each attraction, as `km|km|km|line`."""
-    parts = f.split("value", r"\|", 3)
-    lon, lat = (f.try_element_at(parts, f.lit(place)).try_cast("double") for place in (1, 2))
-    burnt = _work(lon, options)
-    kilometres = [f.when(burnt, _km(lon, lat, *place)).cast("string") for _, *place in ATTRACTIONS]
-    filled = [f.coalesce(km, f.lit("")) for km in kilometres]
-    return pickups.select("key", f.concat_ws("|", *filled, f.try_element_at(parts, f.lit(3))).alias("value"))
+    """Second of three: the distance to each attraction, as `km|km|km|line`; `|||line` without a position."""
+    parts = f.split(_line(f.col("value")), r"\|", 3)
+    lon, lat = (f.get(parts, f.lit(place)).try_cast("double") for place in (0, 1))
+    line = _line(f.get(parts, f.lit(2)))
+    kilometres = [_km(lon, lat, *place).cast("string") for _, *place in ATTRACTIONS]
+    known = lon.isNotNull() & lat.isNotNull() & burnt(lon, options)
+    measured = f.when(known, f.concat_ws("|", *kilometres)).otherwise(f.lit("|" * (len(ATTRACTIONS) - 1)))
+    return pickups.select("key", f.concat_ws("|", measured, line).alias("value"))
 
 
 def choose(distances: DataFrame, options: Mapping[str, str]) -> DataFrame:
     """Third of three: the nearest attraction; the same output as the one-stage app."""
     count = len(ATTRACTIONS)
-    parts = f.split("value", r"\|", count + 1)
-    kilometres = [f.try_element_at(parts, f.lit(place)).try_cast("double") for place in range(1, count + 1)]
-    line = f.try_element_at(parts, f.lit(count + 1))
-    return distances.select("key", _answer(line, kilometres, _work(kilometres[0], options)).alias("value"))
+    parts = f.split(_line(f.col("value")), r"\|", count + 1)
+    kilometres = [f.get(parts, f.lit(place)).try_cast("double") for place in range(count)]
+    line = _line(f.get(parts, f.lit(count)))
+    return distances.select("key", _answer(line, kilometres, burnt(kilometres[0], options)).alias("value"))
+
+
+def _line(text: Column) -> Column:
+    """A record without a value is an empty line."""
+    return f.coalesce(text, f.lit(""))
 
 
 def _position(line: Column) -> tuple[Column, Column]:
+    """Longitude and latitude of the pick-up; both null unless they are a place on Earth.
+
+    Devices without a fix report 0, 0, which is in the Atlantic.
+    """
     fields = f.split(line, ",")
     lon, lat = (f.get(fields, f.lit(index)).try_cast("double") for index in (_LON_FIELD, _LAT_FIELD))
-    return lon, lat
+    usable = lon.between(-180, 180) & lat.between(-90, 90) & ((lon != 0) | (lat != 0))
+    return f.when(usable, lon), f.when(usable, lat)
 
 
 def _km(lon: Column, lat: Column, place_lon: float, place_lat: float) -> Column:
@@ -71,24 +84,11 @@ def _km(lon: Column, lat: Column, place_lon: float, place_lat: float) -> Column:
     return f.sqrt(east * east + north * north)
 
 
-def _answer(line: Column, kilometres: list[Column], burnt: Column) -> Column:
+def _answer(line: Column, kilometres: Sequence[Column], worked: Column) -> Column:
     least = f.least(*kilometres)
     name = f.lit(ATTRACTIONS[-1][0])
     for (attraction, *_), km in reversed(list(zip(ATTRACTIONS, kilometres, strict=True))):
         name = f.when(km == least, f.lit(attraction)).otherwise(name)
     answer = f.concat_ws(",", line, name, f.round(least, 3).cast("string"))
-    return f.when(least.isNotNull() & burnt, answer).otherwise(
-        f.concat_ws(",", line, f.lit("invalid"), f.lit(""))
-    )
-
-
-def _work(seed: Column, options: Mapping[str, str]) -> Column:
-    """Burn CPU: a sum of that many sines of the record's own data, and then true whatever it is."""
-    steps = int(options.get("work", "0"))
-    if steps <= 0:
-        return f.lit(True)
-    start = f.coalesce(seed, f.lit(0.5))
-    total = f.aggregate(
-        f.sequence(f.lit(1), f.lit(steps)), f.lit(0.0), lambda sum_, x: sum_ + f.sin(start * x)
-    )
-    return total < f.lit(float(steps + 1))
+    invalid = f.concat_ws(",", line, f.lit("invalid"), f.lit(""))
+    return f.when(least.isNotNull() & worked, answer).otherwise(invalid)

@@ -1,0 +1,33 @@
+"""CPU work of adjustable size, as a native expression: what makes a light app heavy enough to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+
+def steps(options: Mapping[str, str]) -> int:
+    """The option `work`: how many steps to burn for each record; none if it is not given."""
+    given = options.get("work", "0")
+    if not (given.isascii() and given.isdigit()) or int(given) > 10_000_000:
+        raise ValueError(f'the option work is a whole number from 0 to 10000000, not "{given}"')
+    return int(given)
+
+
+def burnt(seed: Column, options: Mapping[str, str]) -> Column:
+    """Burn CPU: a sum of that many sines of the record's own data, and then true whatever it is.
+
+    Use it in a condition, so that Spark cannot leave it out; and only once, because Spark may evaluate it
+    wherever it stands.
+    """
+    count = steps(options)
+    if count == 0:
+        return f.lit(True)
+    start = f.coalesce(seed, f.lit(0.5))
+    total = f.aggregate(
+        f.sequence(f.lit(1), f.lit(count)), f.lit(0.0), lambda sum_, x: sum_ + f.sin(start * x)
+    )
+    # A sine is at most 1, and a sum that is no number compares as greater: both ends are covered.
+    return f.isnan(total) | (total < f.lit(float(count + 1)))
