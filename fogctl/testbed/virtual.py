@@ -67,7 +67,8 @@ class Virtual:
     # Up
 
     def changes(self) -> Changes:
-        """What `up` would do now; touches nothing."""
+        """What `up` would do now; touches nothing, but only root can look."""
+        require_root()
         ledger = self._ledger()
         nodes, injected, choice = self._plan(ledger)
         wanted = [*nodes, *injected]
