@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -169,6 +170,7 @@ def leftovers(state_dir: Path) -> list[Finding]:
         if path.name not in known and str(path) not in known:
             says = f"{path} is in no ledger of {state_dir}: fogctl did not make it, or lost its ledger"
             found.append(Finding(about, Verdict.problem, says, f"if it is not in use: {fix}"))
+    found += _stray_delay_lines()
     return found or [Finding("leftovers", Verdict.ok, "none")]
 
 
@@ -184,6 +186,19 @@ def _named_ours() -> list[tuple[str, Path, str]]:
             found.append(("orphan control group", path, f"find {path} -depth -type d -exec rmdir {{}} +"))
     for path in sorted(Path("/etc/netns").glob(pattern)):
         found.append(("orphan folder", path, f"rm -r {path}"))
+    return found
+
+
+def _stray_delay_lines() -> list[Finding]:
+    """Delay lines whose control socket is gone: nobody can reach them any more."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            arguments = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            sockets = [argument for argument in arguments if argument.endswith("/delayline.sock")]
+            if "fognetem.delayline" in arguments and sockets and not Path(sockets[0]).parent.exists():
+                says = f"process {entry.name} injects latencies for {sockets[0]}, which is gone"
+                found.append(Finding("orphan process", Verdict.problem, says, f"kill {entry.name}"))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -57,6 +58,19 @@ def test_a_folder_of_which_nothing_is_left_is_a_problem(
     assert [(finding.verdict, finding.fix) for finding in found] == [
         (Verdict.problem, "sudo fogctl down city")
     ]
+
+
+def test_a_delay_line_without_its_folder_is_a_problem(own_state: Path) -> None:
+    if sys.platform != "linux":
+        pytest.skip("looks for leftovers on Linux only")
+    socket = f"{own_state}/gone/net/delayline.sock"
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)", "fognetem.delayline", socket]
+    with subprocess.Popen(sleep) as child:
+        try:
+            found = [finding for finding in doctor.leftovers(own_state) if socket in finding.says]
+        finally:
+            child.kill()
+    assert [finding.fix for finding in found] == [f"kill {child.pid}"]
 
 
 @pytest.mark.parametrize(
