@@ -50,10 +50,22 @@ def collect() -> list[str]:
     return [line for line in done.stdout.splitlines() if line.startswith(f"{SUITE}/") and "::" in line]
 
 
+def shares(tests: Sequence[str], guests: int) -> list[list[str]]:
+    """Divide the tests among guests, file by file: the longest list first, always to who has least."""
+    by_file: dict[str, list[str]] = {}
+    for test in tests:
+        by_file.setdefault(test.split("::")[0], []).append(test)
+    divided: list[list[str]] = [[] for _ in range(guests)]
+    for file_tests in sorted(by_file.values(), key=len, reverse=True):
+        min(divided, key=len).extend(file_tests)
+    return [share for share in divided if share]
+
+
 class GuestRun:
     """One pytest process in the guest; `result` waits for a test's turn."""
 
     def __init__(self, guest: Guest, tests: Sequence[str]) -> None:
+        self.tests = tuple(tests)
         self._outcomes: dict[str, Outcome] = {}
         self._output: list[str] = []
         self._news = threading.Condition()
