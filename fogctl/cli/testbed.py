@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -16,13 +15,13 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
+from fogctl.cli.testbed_view import escaped, status_view
 from fogctl.errors import BAD_INPUT, FAILED, REFUSED, FogError
 from fogctl.testbed import state
 from fogctl.testbed.model import Kind, Testbed
 
 if TYPE_CHECKING:
     from fogctl.testbed.build import Progress
-    from fogctl.testbed.status import NodeStatus, Status
 
 app = typer.Typer(help="A testbed's life on this host.")
 
@@ -81,7 +80,7 @@ def up(
     }
     if dry_run:
         lines = [*(f"remove {what}" for what in removed), *(f"make {what}" for what in made)]
-        emit(output, data, *map(_plain, lines or ["nothing to do: everything is there"]))
+        emit(output, data, *map(escaped, lines or ["nothing to do: everything is there"]))
         return
     if not made and not removed:
         said = f"testbed {wanted.name} is up already: {len(wanted.nodes)} nodes, nothing to mend"
@@ -93,8 +92,8 @@ def up(
     emit(
         output,
         data,
-        _plain(said),
-        _plain("next: fogctl net verify, fogctl exec NODE -- COMMAND, fogctl down"),
+        escaped(said),
+        escaped("next: fogctl net verify, fogctl exec NODE -- COMMAND, fogctl down"),
     )
 
 
@@ -154,7 +153,7 @@ def down(
             lines.append(f"testbed {entry['testbed']} is down: {len(entry['removed'])} parts removed")
         else:
             lines.append(f"testbed {entry['testbed']} was not up: nothing to remove")
-    emit(output, done if everything else done[0], *map(_plain, lines or ["no testbed is up"]))
+    emit(output, done if everything else done[0], *map(escaped, lines or ["no testbed is up"]))
     if failures:
         raise FogError("; ".join(map(str, failures)), exit_code=failures[0].exit_code)
 
@@ -181,48 +180,9 @@ def status(
     from fogctl.testbed.virtual import Virtual
 
     found = Virtual(folder.load().testbed).status()
-    emit(output, dataclasses.asdict(found), *_status_text(found))
+    emit(output, dataclasses.asdict(found), *status_view(found))
     if found.state != "up":
         raise typer.Exit(FAILED)
-
-
-def _status_text(found: Status) -> list[Any]:
-    about, used = ("node", "role", "site", "board", "address"), ("cpu quota", "cpu used", "throttled")
-    columns = (*about, *used, "memory", "limit", "processes", "rtt to control")
-    title = f"testbed {found.name}: {found.state}, latencies by {found.latency_backend or 'nothing'}"
-    lines: list[Any] = [table(title, columns, map(_row, found.nodes))]
-    if os.geteuid() != 0:
-        lines.append("networks and latencies are checked as root only: sudo fogctl status")
-    if found.missing:
-        lines.append(_plain(f"{len(found.missing)} parts are missing; sudo fogctl up mends them:"))
-        lines += [_plain(f"  {what}") for what in found.missing[:20]]
-        if len(found.missing) > 20:
-            lines.append(_plain(f"  and {len(found.missing) - 20} more (-o json lists all)"))
-    return lines
-
-
-def _row(node: NodeStatus) -> tuple[str, ...]:
-    def shown(value: float | None, form: str, unit: str = "", none: str = "–") -> str:
-        return none if value is None else format(value, form) + unit
-
-    used = node.cpu_used_cores
-    if used is not None and node.cpu_quota_cores:
-        used = used / node.cpu_quota_cores
-    mebi = 2**20
-    return (
-        node.name,
-        node.role,
-        node.site,
-        node.board,
-        node.address,
-        shown(node.cpu_quota_cores, ".3g", " cores", "unlimited"),
-        shown(used, ".0%"),
-        shown(node.cpu_throttled, ".0%"),
-        shown(node.memory_used_bytes and node.memory_used_bytes / mebi, ".0f", " MiB"),
-        shown(node.memory_limit_bytes and node.memory_limit_bytes / mebi, ".0f", " MiB", "unlimited"),
-        shown(node.processes, "d"),
-        shown(node.rtt_to_control_ms, "g", " ms"),
-    )
 
 
 @app.command("exec")
@@ -266,7 +226,7 @@ def doctor(output: OutputOption = Format.table) -> None:
     emit(
         output,
         [dataclasses.asdict(finding) for finding in findings],
-        table(None, ("what", "", "found", "how to mend it"), [tuple(map(_escaped, row)) for row in rows]),
+        table(None, ("what", "", "found", "how to mend it"), [tuple(map(escaped, row)) for row in rows]),
     )
     if any(finding.verdict is Verdict.problem for finding in findings):
         raise typer.Exit(FAILED)
@@ -337,19 +297,10 @@ def _progress(title: str) -> Iterator[Progress]:
             bar.start()
             shown = True
         if shown:
-            bar.update(task, completed=done, total=total, description=_escaped(doing))
+            bar.update(task, completed=done, total=total, description=escaped(doing))
 
     try:
         yield show
     finally:
         if shown:
             bar.stop()
-
-
-def _escaped(text: str) -> str:
-    """Text that rich shows as it is."""
-    return text.replace("[", "\\[")
-
-
-def _plain(line: str) -> str:
-    return _escaped(line)
