@@ -182,10 +182,12 @@ class _Echo:
         self._answered = 0
         total = probes * len(pairs)
         gap_ns = int(round_s * 1e9 / len(pairs)) if pairs else 0
-        start_ns = time.monotonic_ns()
+        next_ns = time.monotonic_ns()
         told = 0
         for place in range(total):
-            self._receive_until(start_ns + place * gap_ns)
+            self._receive_until(next_ns)
+            # Counted from when it is really sent: a slow machine gets fewer probes a second, never a burst.
+            next_ns = time.monotonic_ns() + gap_ns
             self._send(pairs, place)
             if progress is not None and place - told > ECHOES_PER_S / 4:
                 told = place
@@ -208,10 +210,9 @@ class _Echo:
             return  # counts as lost: the pair cannot be reached
 
     def _receive_until(self, until_ns: int) -> None:
+        """Take what comes until then; what has come already is taken in any case."""
         while True:
-            left_ns = until_ns - time.monotonic_ns()
-            if left_ns <= 0:
-                return
+            left_ns = max(0, until_ns - time.monotonic_ns())
             # select, unlike epoll, waits with microsecond precision.
             if not select.select((self._epoll,), (), (), left_ns / 1e9)[0]:
                 return

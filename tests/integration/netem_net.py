@@ -36,6 +36,10 @@ def network(nodes: int) -> Iterator[tuple[Endpoint, ...]]:
             ip("-n", name, "addr", "add", f"{address}/16", "dev", "data0")
             ip("-n", name, "link", "set", "data0", "up")
             ip("-n", name, "link", "set", "lo", "up")
+            # Several CPUs may hand a veth's packets over in any order, one cannot: netem's order is tested.
+            for namespace, interface in ((switch, f"d{number}"), (name, "data0")):
+                one_cpu = f"echo 1 > /sys/class/net/{interface}/queues/rx-0/rps_cpus"
+                ip("netns", "exec", namespace, "sh", "-c", one_cpu, check=False)
             endpoints.append(Endpoint(f"n{number}", name, "data0", address))
         yield tuple(endpoints)
     finally:
