@@ -143,8 +143,9 @@ class MAP:
             covariance[position] = left @ vector
         return np.where(wanted == 0, 1.0, covariance / variance)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Matrix:
-        """Draw n consecutive inter-arrival times of the stationary process."""
+    def sample(self, n: int, rng: np.random.Generator | int) -> Matrix:
+        """Draw n consecutive inter-arrival times of the stationary process; rng may be a seed."""
+        rng = np.random.default_rng(rng)
         if int(n) != n or n < 0:
             raise ValueError(f"the number of samples is a whole number from 0 up, not {n}")
         if n == 0:

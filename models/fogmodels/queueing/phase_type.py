@@ -103,8 +103,9 @@ class PhaseType:
         """The same shape with another mean."""
         return PhaseType(self.beta, self.S * (self.mean / _positive(mean, "a mean")))
 
-    def sample(self, n: int, rng: np.random.Generator) -> Matrix:
-        """Draw n independent values."""
+    def sample(self, n: int, rng: np.random.Generator | int) -> Matrix:
+        """Draw n independent values; rng may be a seed."""
+        rng = np.random.default_rng(rng)
         if int(n) != n or n < 0:
             raise ValueError(f"the number of samples is a whole number from 0 up, not {n}")
         erlang_rate = self._erlang_rate()
