@@ -57,8 +57,8 @@ def score(
     have = _steps("times_s", times_s, "supply", supply)
     need = times_s if demand_times_s is None else demand_times_s
     want = _steps("times_s" if demand_times_s is None else "demand_times_s", need, "demand", demand)
-    start = max(have[0][0], want[0][0])
-    end = max(have[0][-1], want[0][-1]) if end_s is None else _finite("end_s", end_s)
+    start = float(max(have[0][0], want[0][0]))
+    end = float(max(have[0][-1], want[0][-1])) if end_s is None else _finite("end_s", end_s)
     if not end > start:
         raise ValueError(f"The period must have a length: it starts at {start:g} s and ends at {end:g} s.")
     length = end - start

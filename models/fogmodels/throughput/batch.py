@@ -29,8 +29,8 @@ _LOGS = np.array([True, True, False, True, True, False, False])
 # They decide only what the samples leave open. mu has no centre of its own: it comes from the samples.
 _MEAN = np.array([math.log(0.12), 0.0, 1.0, math.log(4.0), math.log(2.0), 1.0, 1.0])
 _SD = np.array([1.0, 5.0, 0.15, 0.7, 0.7, 0.3, 0.15])
-_LOW = np.array([math.log(1e-6), -60.0, 0.1, math.log(1e-3), math.log(1e-3), 0.7, 0.2])
-_HIGH = np.array([math.log(1e4), 60.0, 1.5, math.log(1e3), math.log(1e3), 2.0, 1.5])
+_LOW = np.array([math.log(1e-6), -80.0, 0.1, math.log(1e-3), math.log(1e-3), 0.7, 0.2])
+_HIGH = np.array([math.log(1e4), 80.0, 1.5, math.log(1e3), math.log(1e3), 2.0, 1.5])
 
 
 def _prior(data: Measurements) -> Prior:

@@ -9,14 +9,23 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+# Beyond these a number is a mistake (and its powers no longer fit a float).
+_TINY, _HUGE = 1e-30, 1e30
+_MANY = 10**9
+
 
 def real(name: str, value: object, *, least: float = 0.0, above: float | None = None) -> float:
     """`value` as a finite float, at least `least` and, where given, strictly above `above`."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, not {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} must be at most {_HUGE:g}.") from error
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, not {number}.")
+    if number > _HUGE or (above is not None and above < number < _TINY):
+        raise ValueError(f"{name} must lie between {_TINY:g} and {_HUGE:g}, not {number:g}.")
     if above is not None and not number > above:
         raise ValueError(f"{name} must be greater than {above:g}, not {number:g}.")
     if above is None and number < least:
@@ -32,8 +41,8 @@ def whole(name: str, value: object, *, least: int = 1) -> int:
         number = int(float(value))
     else:
         raise ValueError(f"{name} must be a whole number, not {value!r}.")
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, not {number}.")
+    if not least <= number <= _MANY:
+        raise ValueError(f"{name} must lie between {least} and {_MANY}, not {str(number)[:12]}.")
     return number
 
 
@@ -57,4 +66,7 @@ def rtt_list(name: str, values: Sequence[float] | ArrayLike) -> NDArray[np.float
         raise ValueError(f"{name} must be a list of round trips or a square matrix, not shape {array.shape}.")
     if not np.isfinite(array).all() or array.min() < 0.0:
         raise ValueError(f"{name} must be finite and not negative.")
-    return array
+    if array.max() > _HUGE:
+        raise ValueError(f"{name} must be at most {_HUGE:g}.")
+    # A round trip too short to matter is none at all.
+    return np.where(array < _TINY, 0.0, array)

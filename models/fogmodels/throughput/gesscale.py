@@ -29,8 +29,8 @@ NAMES: Final = ("alpha", "beta", "gamma", "sigma")
 REFERENCE_MS: Final = 100.0
 
 # Solver's vector: ln alpha, beta, g = gamma * 100 ms / alpha, sigma. Unit-free but for alpha.
-_LOW = np.array([-60.0, 0.0, 0.0, 0.2])
-_HIGH = np.array([60.0, 1.5, 1e3, 1.5])
+_LOW = np.array([-80.0, 0.0, 0.0, 0.2])
+_HIGH = np.array([80.0, 1.5, 1e3, 1.5])
 # How far the defaults beta = 1, gamma = 0 of equations 2 and 3 may be off: for the interval only.
 _DOUBT = np.array([5.0, 0.15, 0.3, 0.15])
 

@@ -38,7 +38,8 @@ class Sample:
             checks.real("batch_rows", self.batch_rows, above=0.0)
         if self.partitions is not None:
             checks.whole("partitions", self.partitions)
-        checks.real("weight", self.weight, above=0.0)
+        if not 1e-6 <= checks.real("weight", self.weight) <= 1e6:
+            raise ValueError(f"weight must lie between 1e-06 and 1e+06, not {self.weight:g}.")
         checks.real("share", self.share, above=0.0)
 
 

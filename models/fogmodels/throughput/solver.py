@@ -89,12 +89,14 @@ def resume(residuals: Residuals, weights: Vector, prior: Prior, before: Solution
 
 def posterior(r: Vector, jacobian: Matrix, weights: Vector, noise: float, sd: Vector) -> tuple[Matrix, float]:
     """Covariance of the parameters, and the degrees of freedom left to estimate the noise."""
-    pull = (jacobian * (_influence(r, weights, noise) / noise**2)[:, None]).T
-    precision = pull @ jacobian
-    precision.flat[:: len(sd) + 1] += sd**-2.0
-    covariance: Matrix = np.asarray(np.linalg.inv(precision), dtype=np.float64)
-    learnt = len(sd) - float((covariance.diagonal() / sd**2).sum())
-    return covariance, NOISE_BELIEF_SAMPLES + max(0.0, len(r) - learnt)
+    scaled = jacobian * sd
+    pull = (scaled * (_influence(r, weights, noise) / noise**2)[:, None]).T
+    # In units of the prior the precision is 1 plus what the samples add; eigenvalues below 1 are rounding.
+    values, vectors = np.linalg.eigh(pull @ scaled)
+    left = 1.0 / (1.0 + np.maximum(values, 0.0))
+    axes = vectors * sd[:, None]
+    covariance: Matrix = (axes * left) @ axes.T
+    return covariance, NOISE_BELIEF_SAMPLES + max(0.0, len(r) - len(sd) + float(left.sum()))
 
 
 def _median(values: Vector) -> float:
@@ -153,7 +155,7 @@ def _descend(
             break
         gained = cost - cost_trial
         x, r, jacobian, cost = trial, r_trial, jacobian_trial, cost_trial
-        damping *= 0.2
+        damping = max(0.2 * damping, 1e-10)
         if gained < enough:
             break
     return x, r, jacobian
@@ -162,14 +164,16 @@ def _descend(
 def _bounded_step(x: Vector, gradient: Vector, hessian: Matrix, damping: float, prior: Prior) -> Vector:
     """A damped step; parameters at a bound that would leave it stay, the others move as if alone."""
     held = ((x <= prior.low) & (gradient > 0)) | ((x >= prior.high) & (gradient < 0))
-    damped = hessian.copy()
-    damped.flat[:: len(x) + 1] *= 1.0 + damping
+    # Scaled to a unit diagonal, the damped matrix cannot be singular.
+    size = np.sqrt(hessian.diagonal())
+    damped = hessian / (size * size[:, None])
+    damped.flat[:: len(x) + 1] = 1.0 + damping
     if held.any():
         damped[held] = 0.0
         damped[:, held] = 0.0
         damped[held, held] = 1.0
         gradient = np.where(held, 0.0, gradient)
-    step = np.asarray(np.linalg.solve(damped, gradient), dtype=np.float64)
+    step = np.asarray(np.linalg.solve(damped, gradient / size), dtype=np.float64) / size
     step = np.minimum(np.maximum(step, -_LONGEST_STEP), _LONGEST_STEP)
     bounded: Vector = np.minimum(np.maximum(x - step, prior.low), prior.high)
     return bounded

@@ -36,6 +36,10 @@ GOOD = {"replicas": 2, "rtt_max_ms": 10.0, "mst": 100.0, "batch_rows": 50.0, "pa
         ("weight", 0.0),
         ("weight", math.nan),
         ("share", -0.1),
+        ("share", 1e-300),
+        ("mst", 1e300),
+        ("replicas", 10**400),
+        ("mst", 10**400),
     ],
 )
 def test_a_sample_names_its_bad_field(name, value):
