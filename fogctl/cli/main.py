@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fogctl import __version__
-from fogctl.cli import board, net, plan, testbed
+from fogctl.cli import board, net, plan, testbed, trace
 from fogctl.cli.demo import demo
 from fogctl.cli.init import init
 from fogctl.cli.place import place
@@ -34,6 +34,7 @@ app.add_typer(net.app, name="net")
 app.add_typer(board.app, name="board")
 app.add_typer(plan.app, name="plan")
 app.command()(place)
+app.add_typer(trace.app, name="trace")
 app.command()(schema)
 app.command()(demo)
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from fogctl.cli.net_view import heat_map
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
-from fogctl.cli.testbed import DryRunOption, WhichOption, _which
+from fogctl.cli.testbed import DryRunOption, WhichOption, which
 from fogctl.config.units import DELAY, PERCENT, RATE
 from fogctl.errors import REFUSED, FogError
 
@@ -303,7 +303,7 @@ def _running(testbed: str | None) -> Running:
     from fogctl.testbed.running import Running
     from fogctl.testbed.virtual import require_root
 
-    running = Running.load(_which(testbed).name)
+    running = Running.load(which(testbed).name)
     require_root()
     return running
 

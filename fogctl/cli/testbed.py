@@ -122,7 +122,7 @@ def down(
     from fogctl.testbed.virtual import recorded, require_root, take_down
 
     parent = state.state_dir()
-    folders = state.remembered(parent) if everything else [_which(name or testbed)]
+    folders = state.remembered(parent) if everything else [which(name or testbed)]
     host = LinuxHost()
     done: list[dict[str, Any]] = []
     failures: list[FogError] = []
@@ -173,7 +173,7 @@ def status(
       fogctl status
       fogctl status city -o json
     """
-    folder = _which(name or testbed)
+    folder = which(name or testbed)
     if not folder.exists:
         others = ", ".join(other.name for other in state.remembered(folder.folder.parent)) or "none"
         raise FogError(f"testbed {folder.name} is not up", hint=f"up: {others}", exit_code=FAILED)
@@ -203,7 +203,7 @@ def execute(
     from fogctl.testbed.running import Running
     from fogctl.testbed.virtual import require_root
 
-    running = Running.load(_which(testbed).name)
+    running = Running.load(which(testbed).name)
     place = running.namespace(node), node, running.groups(node)
     require_root()
     sys.stdout.flush()
@@ -251,7 +251,7 @@ def _load(file: Path) -> Testbed:
     return wanted
 
 
-def _which(given: str | None) -> state.StateFolder:
+def which(given: str | None) -> state.StateFolder:
     """The testbed meant: a file, the name of one that is up, ./testbed.yaml, or the only one up."""
     parent = state.state_dir()
     if given is not None and not Path(given).exists() and state.NAME.fullmatch(given):

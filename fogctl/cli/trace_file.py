@@ -5,24 +5,16 @@ from __future__ import annotations
 import csv
 import zipfile
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 from fogmodels.arrivals import from_timestamps
 from numpy.typing import NDArray
 
+from fogctl.cli.trace import Kind
 from fogctl.errors import FogError
 
 Vector = NDArray[np.float64]
-
-
-class Kind(StrEnum):
-    """What the numbers in a file are."""
-
-    auto = "auto"
-    timestamps = "timestamps"
-    iats = "iats"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,299 @@
+"""`fogctl app`: streaming apps deployed to nodes, scaled, watched and removed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fogctl.cli.output import Format, OutputOption, emit, stderr, table
+from fogctl.cli.testbed import DryRunOption, WhichOption, which
+from fogctl.errors import FAILED, REFUSED, FogError
+
+if TYPE_CHECKING:
+    from fogctl.runtime.deployment import Change
+    from fogctl.runtime.operate import Apps
+
+app = typer.Typer(
+    help="Streaming apps on the nodes: deployed, scaled, watched, removed.", no_args_is_help=True
+)
+
+
+@app.command("list")
+def list_apps(testbed: WhichOption = None, output: OutputOption = Format.table) -> None:
+    """List the apps that come with fogctl and those that are deployed.
+
+    \b
+    Example:
+      fogctl app list
+    """
+    from fogctl.runtime import app as apps
+
+    deployed = {found.app: found for found in _apps(testbed).deployments()} if _is_up(testbed) else {}
+    rows = []
+    for name, file in apps.shipped_apps().items():
+        loaded = apps.load(file)
+        stages = " → ".join(stage.name for stage in loaded.stages)
+        where = deployed.get(name)
+        nodes = "; ".join(",".join(stage.nodes) for stage in where.stages) if where else ""
+        rows.append({"app": name, "stages": stages, "inputs": list(loaded.sources), "deployed": nodes})
+    cells = [(row["app"], row["stages"], ", ".join(row["inputs"]), row["deployed"]) for row in rows]
+    emit(output, rows, table(None, ("app", "stages", "inputs", "deployed on"), cells))
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="The app's name.")],
+    folder: Annotated[Path | None, typer.Option(help="Where to make it.  [default: ./NAME]")] = None,
+) -> None:
+    """Make a runnable app with its test: app.yaml, app.py, test_app.py.
+
+    \b
+    Example:
+      fogctl app new heat && pytest heat
+    """
+    from fogctl.runtime.new_app import new_app
+
+    made = new_app(folder or Path(name), name)
+    typer.echo(f"made {', '.join(map(str, made))}; next: fogctl app deploy {folder or name} --on NODE,…")
+
+
+@app.command()
+def deploy(
+    what: Annotated[str, typer.Argument(help="A shipped app's name, or a folder with an app.yaml.")],
+    on: Annotated[
+        list[str],
+        typer.Option(
+            "--on", help="Nodes for every stage (pi1,pi3), or for one (nearest=pi1,pi3); repeatable."
+        ),
+    ],
+    dry_run: DryRunOption = False,
+    testbed: WhichOption = None,
+    output: OutputOption = Format.table,
+) -> None:
+    """Run an app on exactly these nodes; the broker is started if it does not run.
+
+    \b
+    Examples:
+      sudo fogctl app deploy taxi --on pi1,pi3
+      sudo fogctl app deploy taxi3 --on parse=pi1 --on measure=pi2,pi3 --on choose=pi4
+    """
+    from fogctl.runtime import app as apps
+
+    loaded = apps.load(what)
+    nodes = _nodes_by_stage(on, [stage.name for stage in loaded.stages])
+    found = _apps(testbed)
+    if dry_run:
+        _, steps = found.plan(loaded, nodes)
+        emit(output, [step.describe() for step in steps], *(step.describe() for step in steps or []))
+        return
+    began = time.monotonic()
+    steps = found.deploy(loaded, nodes, _say)
+    _done(output, steps, f"{loaded.name} runs", began)
+
+
+@app.command()
+def status(
+    name: Annotated[str, typer.Argument(help="A deployed app.")],
+    testbed: WhichOption = None,
+    output: OutputOption = Format.table,
+) -> None:
+    """Show what each stage of an app does. Exit 1 if one does not run.
+
+    \b
+    Example:
+      sudo fogctl app status taxi
+    """
+    data = _apps(testbed).status(name)
+    rows = [_stage_row(stage) for stage in data["stages"]]
+    columns = ("stage", "state", "on", "batch", "rows/s in", "rows/s out", "batch ms", "lag")
+    emit(output, data, table(name, columns, rows))
+    for stage in data["stages"]:
+        if stage["error"]:
+            raise FogError(f"stage {stage['stage']}: {stage['error']}", exit_code=FAILED)
+    if any(stage["state"] != "running" for stage in data["stages"]):
+        raise typer.Exit(FAILED)
+
+
+@app.command()
+def scale(
+    name: Annotated[str, typer.Argument(help="A deployed app.")],
+    stage: Annotated[str, typer.Argument(help="One of its stages.")],
+    nodes: Annotated[str, typer.Option(help="The nodes it shall run on: pi1,pi2.")],
+    testbed: WhichOption = None,
+    output: OutputOption = Format.table,
+) -> None:
+    """Have a running stage use exactly these nodes; others are added first, then the rest decommissioned.
+
+    \b
+    Example:
+      sudo fogctl app scale taxi nearest --nodes pi1,pi2,pi3
+    """
+    began = time.monotonic()
+    steps = _apps(testbed).scale(name, stage, nodes.split(","), _say)
+    _done(output, steps, f"{name}.{stage} runs on {nodes}", began)
+
+
+@app.command()
+def share(
+    name: Annotated[str, typer.Argument(help="A deployed app.")],
+    stage: Annotated[str, typer.Argument(help="One of its stages.")],
+    amount: Annotated[str, typer.Argument(help="Share of a node's CPU: 60%.")],
+    nodes: Annotated[str | None, typer.Option(help="Only on these nodes.")] = None,
+    testbed: WhichOption = None,
+    output: OutputOption = Format.table,
+) -> None:
+    """Give a stage's replicas this share of their nodes, at once and without a pause.
+
+    \b
+    Example:
+      sudo fogctl app share taxi nearest 60%
+    """
+    from fogctl.config.units import SHARE
+
+    try:
+        fraction = SHARE.parse(amount)
+    except ValueError as error:
+        raise FogError(str(error), key="amount") from error
+    began = time.monotonic()
+    steps = _apps(testbed).share(name, stage, fraction, nodes.split(",") if nodes else None)
+    _done(output, steps, f"{name}.{stage} has {fraction:.0%}", began)
+
+
+@app.command()
+def logs(
+    name: Annotated[str, typer.Argument(help="A deployed app.")],
+    part: Annotated[str | None, typer.Argument(help="nearest.driver, nearest.worker.pi1, …")] = None,
+    lines: Annotated[int, typer.Option("-n", help="How many lines from the end.")] = 40,
+    testbed: WhichOption = None,
+) -> None:
+    """Show the end of a process's log; without a part, list the logs.
+
+    \b
+    Examples:
+      sudo fogctl app logs taxi
+      sudo fogctl app logs taxi nearest.driver -n 100
+    """
+    found = _apps(testbed)
+    folder = found.services.log("x").parent
+    if part is None:
+        for path in sorted(folder.glob(f"{name}.*.log")):
+            typer.echo(f"{path.stem.removeprefix(name + '.')}\t{path.stat().st_size} bytes\t{path}")
+        return
+    path = found.services.log(f"{name}.{part}")
+    if not path.exists():
+        known = ", ".join(sorted(p.stem.removeprefix(name + ".") for p in folder.glob(f"{name}.*.log")))
+        raise FogError(f"{name} has no log {part}", hint=f"it has: {known or 'none'}")
+    for line in path.read_text(errors="replace").splitlines()[-lines:]:
+        typer.echo(line)
+
+
+@app.command()
+def rm(
+    name: Annotated[str, typer.Argument(help="A deployed app.")],
+    keep_state: Annotated[bool, typer.Option("--keep-state", help="Keep topics and checkpoints.")] = False,
+    testbed: WhichOption = None,
+) -> None:
+    """Stop an app and remove what it left, its state too unless that is kept.
+
+    \b
+    Example:
+      sudo fogctl app rm taxi
+    """
+    _apps(testbed).remove(name, keep_state=keep_state, say=_say)
+    typer.echo(f"{name} is gone" + ("; its state is kept" if keep_state else ""))
+
+
+def audit(
+    name: Annotated[str, typer.Argument(help="A deployed app.")],
+    testbed: WhichOption = None,
+    output: OutputOption = Format.table,
+) -> None:
+    """Count every record sent among the results. Exit 3 if one is lost.
+
+    \b
+    Example:
+      sudo fogctl audit taxi
+    """
+    found = _apps(testbed).audit(name)
+    rows = [(stream, a.sent, a.seen, a.lost, a.duplicates, a.foreign) for stream, a in found.items()]
+    data = {stream: dataclasses.asdict(result) for stream, result in found.items()}
+    emit(output, data, table(name, ("stream", "sent", "seen", "lost", "duplicates", "foreign"), rows))
+    for stream, result in found.items():
+        if not result.ok:
+            raise FogError(
+                f"{stream}: {result.lost} of {result.sent} records are missing",
+                hint="wait until the lag is 0 and ask again: fogctl app status",
+                exit_code=REFUSED,
+            )
+
+
+def _apps(testbed: str | None) -> Apps:
+    from fogctl.runtime.operate import Apps
+    from fogctl.testbed.running import Running
+    from fogctl.testbed.virtual import require_root
+
+    running = Running.load(which(testbed).name)
+    require_root()
+    return Apps.on(running)
+
+
+def _is_up(testbed: str | None) -> bool:
+    try:
+        return which(testbed).exists
+    except FogError:
+        return False
+
+
+def _nodes_by_stage(given: Sequence[str], stages: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text in given:
+        stage, equals, nodes = text.rpartition("=")
+        if equals and stage not in stages:
+            raise FogError(
+                f"the app has no stage {stage}", key="--on", hint=f"its stages: {', '.join(stages)}"
+            )
+        for name in [stage] if equals else stages:
+            found.setdefault(name, []).extend(node.strip() for node in nodes.split(",") if node.strip())
+    if lacking := [stage for stage in stages if not found.get(stage)]:
+        raise FogError(f"no nodes for {', '.join(lacking)}", key="--on", hint=f"--on {lacking[0]}=NODE,…")
+    return found
+
+
+def _stage_row(stage: dict[str, Any]) -> tuple[Any, ...]:
+    last = stage["last"] or {}
+    on = ", ".join(executor["node"] for executor in stage["executors"])
+    metrics = [source.get("metrics") or {} for source in last.get("sources", [])]
+    lag = sum(float(m.get("maxOffsetsBehindLatest", 0)) for m in metrics) if metrics else None
+    return (
+        stage["stage"],
+        stage["state"],
+        on,
+        last.get("batchId"),
+        _rate(last.get("inputRowsPerSecond")),
+        _rate(last.get("processedRowsPerSecond")),
+        (last.get("durationMs") or {}).get("triggerExecution"),
+        None if lag is None else f"{lag:.0f}",
+    )
+
+
+def _rate(value: Any) -> str | None:
+    return None if value is None else f"{float(value):.1f}"
+
+
+def _say(line: str) -> None:
+    stderr().print(line, markup=False, highlight=False)
+
+
+def _done(output: Format, steps: Sequence[Change], sentence: str, began: float) -> None:
+    took = time.monotonic() - began
+    said = (
+        f"{sentence}; {len(steps)} changes in {took:.1f} s"
+        if steps
+        else f"{sentence} already: nothing to change"
+    )
+    emit(output, {"changes": [step.describe() for step in steps], "seconds": round(took, 3)}, said)
