@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from fogctl.config.boards import BoardFile
 from fogctl.config.testbed_file import TestbedFile
+from fogctl.runtime.app_file import AppFile
 
 
 class Schema(StrEnum):
@@ -17,10 +18,19 @@ class Schema(StrEnum):
 
     testbed = "testbed"
     board = "board"
+    app = "app"
 
 
-_MODELS: dict[Schema, type[BaseModel]] = {Schema.testbed: TestbedFile, Schema.board: BoardFile}
-_TITLES = {Schema.testbed: "fogctl testbed.yaml", Schema.board: "fogctl board profile"}
+_MODELS: dict[Schema, type[BaseModel]] = {
+    Schema.testbed: TestbedFile,
+    Schema.board: BoardFile,
+    Schema.app: AppFile,
+}
+_TITLES = {
+    Schema.testbed: "fogctl testbed.yaml",
+    Schema.board: "fogctl board profile",
+    Schema.app: "fogctl app.yaml",
+}
 
 
 def json_schema(which: Schema) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
 from fogctl.runtime.realtime import PlanFacts
@@ -40,6 +41,7 @@ _STATELESS = {
     ),
     *("StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "DataSourceV2Relation"),
 }
+_REPARTITIONING = {"Repartition", "RepartitionByExpression", "RebalancePartitions"}
 _SHUFFLING = {"Aggregate", "Distinct", "Deduplicate", "TransformWithState"}
 _WORDS = {
     "Sort": "orderBy",
@@ -63,17 +65,13 @@ def facts(result: DataFrame) -> PlanFacts:
         if name in _PYTHON_NODES or any(word in name for word in _PYTHON_WORDS):
             python[_PYTHON_NODES.get(name, name)] = None
             continue
-        expressions = [inner for top in _items(node.expressions()) for inner in _tree(top)]
-        names = {_class(expression) for expression in expressions}
-        for expression in expressions:
-            if _class(expression) in ("PythonUDF", "PythonUDAF"):
-                python[f"the UDF {expression.name()}"] = None
-        if name in ("Repartition", "RepartitionByExpression", "RebalancePartitions"):
-            _count_repartition(node, name, names, shuffles, unsupported, default_tasks)
+        python.update(dict.fromkeys(f"the UDF {udf}" for udf in _python_functions(node)))
+        if name in _REPARTITIONING:
+            _count_repartition(node, name, shuffles, unsupported, default_tasks)
         elif name == "Join":
             if node.left().isStreaming() and node.right().isStreaming():
                 unsupported["join of two streams"] = None
-        elif "SessionWindow" in names:
+        elif name == "Aggregate" and _over_sessions(node):
             unsupported["session windows"] = None
         elif name in _SHUFFLING:
             shuffles.append(default_tasks)
@@ -82,20 +80,36 @@ def facts(result: DataFrame) -> PlanFacts:
     return PlanFacts(tuple(python), tuple(unsupported), tuple(shuffles))
 
 
+def _python_functions(node: Any) -> list[str]:
+    """Names of the Python functions in the expressions of this node."""
+    # Each look at an expression is a call into the JVM: ask the node first whether there is any in its tree.
+    wanted = SparkContext._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()  # type: ignore[union-attr]
+    if not node.containsPattern(wanted):
+        return []
+    expressions = (inner for top in _items(node.expressions()) for inner in _tree(top))
+    return [str(found.name()) for found in expressions if _class(found) in ("PythonUDF", "PythonUDAF")]
+
+
+def _over_sessions(aggregate: Any) -> bool:
+    """Whether rows are grouped by session windows, which the analyzer turns into marked columns."""
+    columns = (inner for top in _items(aggregate.groupingExpressions()) for inner in _tree(top))
+    return any(
+        _class(column) in ("AttributeReference", "Alias")
+        and column.metadata().contains("spark.sessionWindow")
+        for column in columns
+    )
+
+
 def _count_repartition(
-    node: Any,
-    name: str,
-    expressions: set[str],
-    shuffles: list[int],
-    unsupported: dict[str, None],
-    default_tasks: int,
+    node: Any, name: str, shuffles: list[int], unsupported: dict[str, None], default_tasks: int
 ) -> None:
-    if name == "Repartition" and not node.shuffle():
-        unsupported["coalesce"] = None
-    elif "SortOrder" in expressions:
+    if name == "Repartition":
+        if node.shuffle():
+            shuffles.append(int(node.numPartitions()))
+        else:
+            unsupported["coalesce"] = None
+    elif any(_class(column) == "SortOrder" for column in _items(node.partitionExpressions())):
         unsupported["repartitionByRange"] = None
-    elif name == "Repartition":
-        shuffles.append(int(node.numPartitions()))
     else:
         asked = node.optNumPartitions()
         shuffles.append(int(asked.get()) if asked.isDefined() else default_tasks)
