@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -105,8 +106,8 @@ def snapshot(state_dir: Path, name: str) -> Callable[[], dict[str, object]]:
             "namespaces": [text for text in _listing("/run/netns") if ours(text)],
             "mounts": [text for text in _mounts() if ours(text) and text != "/run/netns"],
             "links": _listing("/sys/class/net"),
-            "addresses": _output("ip", "-o", "-4", "addr"),
-            "routes": _output("ip", "route", "show", "table", "all"),
+            "addresses": _untimed(_output("ip", "-o", "addr")),
+            "routes": _untimed(_output("ip", "route", "show", "table", "all")),
             "control groups": [text for text in _control_groups() if ours(text)],
             "subtree control": _subtree_control(),
             "rules": [_output("nft", "list", "ruleset"), _without_comments(_output("iptables-save"))],
@@ -175,6 +176,11 @@ def _output(*argv: str) -> str:
     if shutil.which(argv[0]) is None:
         return ""
     return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+
+
+def _untimed(text: str) -> list[str]:
+    """Addresses and routes without the seconds they are still valid for."""
+    return [re.sub(r"\S+_lft \S+|expires \S+|\d+sec", "", line) for line in text.splitlines()]
 
 
 def _without_comments(text: str) -> str:
