@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.metadata
 import importlib.util
@@ -12,7 +13,7 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -78,9 +79,14 @@ def collect(name: str, rows: Callable[[], Iterable[Row]]) -> Part:
     kept: list[Row] = []
     started = time.process_time()
     try:
-        for row in rows():
-            kept.append(row)
-            print(f"{name}: {row.what}: {figure(row.ours)} {row.unit}", file=sys.stderr, flush=True)
+        with contextlib.ExitStack() as stack:
+            found = rows()
+            if isinstance(found, Generator):
+                # What a part holds is let go now, not when the collector finds it, should we be interrupted.
+                stack.callback(found.close)
+            for row in found:
+                kept.append(row)
+                print(f"{name}: {row.what}: {figure(row.ours)} {row.unit}", file=sys.stderr, flush=True)
     except Exception as error:
         traceback.print_exc()
         return Part(name, tuple(kept), time.process_time() - started, f"{type(error).__name__}: {error}")

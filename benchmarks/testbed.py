@@ -26,7 +26,7 @@ from fognetem.choose import kernel_trouble, userspace_trouble  # noqa: E402
 from benchmarks.report import Report, collect, machine, publish  # noqa: E402
 from benchmarks.row import Row  # noqa: E402
 from benchmarks.testbed_rows import changes, nodes, packets, rtt, shares, tcp  # noqa: E402
-from benchmarks.testbed_rows.bed import Settings  # noqa: E402
+from benchmarks.testbed_rows.bed import Settings, remove_left  # noqa: E402
 
 PARTS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "nodes": nodes.rows,
@@ -62,14 +62,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes = tuple(chosen.nodes or (QUICK_SIZES if chosen.quick else SIZES))
     settings = Settings(chosen.quick, working, sizes)
     # An ordinary kill ends it as Ctrl-C does: everything is taken down on the way out.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _terminated)
     facts = machine(("pyroute2",))
-    parts = tuple(
-        collect(name, functools.partial(PARTS[name], settings)) for name in chosen.only or list(PARTS)
-    )
+    try:
+        parts = tuple(
+            collect(name, functools.partial(PARTS[name], settings)) for name in chosen.only or list(PARTS)
+        )
+    finally:
+        # A signal may strike in the very moment a testbed is being made or removed.
+        remove_left()
     report = Report(parts, facts, remarks)
     publish(report, "testbed", chosen.output, chosen.markdown)
     return report.exit_code
+
+
+def _terminated(*_: object) -> None:
+    """Unwind once; a second kill must not interrupt the cleaning."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def _parser() -> argparse.ArgumentParser:

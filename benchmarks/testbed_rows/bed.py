@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import fognetem
 from fognetem.matrix import LatencyMatrix
 
+from fogctl.testbed.host import LinuxHost
 from fogctl.testbed.model import Kind, Node, Role, Testbed
-from fogctl.testbed.state import Record
-from fogctl.testbed.virtual import Virtual
+from fogctl.testbed.state import Record, StateFolder, state_dir
+from fogctl.testbed.virtual import Virtual, take_down
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ def bed(
         yield virtual
     finally:
         virtual.down()
+
+
+def remove_left() -> None:
+    """Take down what an interrupted run left standing; does nothing if there is nothing."""
+    take_down(StateFolder.of(name(), state_dir()), LinuxHost())
 
 
 def inject_by(virtual: Virtual, backend: str) -> None:

@@ -73,7 +73,7 @@ def receive_udp(address: str) -> None:
             try:
                 data = opened.recv(2048)
             except BlockingIOError:
-                if select.select((sys.stdin,), (), (), 0)[0]:  # the sender is done, so stdin was closed
+                if _abandoned():
                     break
                 continue
             last = time.monotonic()
@@ -161,10 +161,16 @@ def send_udp(address: str, port: int, seconds: float, per_s: float, size: int) -
     say(sent=sent, seconds=took)
 
 
+def _abandoned() -> bool:
+    """Whether whoever started this is gone, or wants it to end: its end of our stdin is closed."""
+    return bool(select.select((sys.stdin,), (), (), 0)[0])
+
+
 def spin(seconds: float) -> None:
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        pass
+    while time.monotonic() < end and not _abandoned():
+        for _ in range(10_000):
+            pass
     say(cpu_s=time.process_time())
 
 

@@ -91,7 +91,7 @@ def test_terminated_run_takes_its_testbed_down(state_dir: Path) -> None:
     assert running.stderr.readline().startswith("rtt: ")
     assert traces(f"bench{running.pid}") != []
     running.terminate()
-    running.communicate()
+    running.communicate(timeout=120)
     assert running.returncode == 143
     assert traces(f"bench{running.pid}") == []
     assert not state_dir.exists()
