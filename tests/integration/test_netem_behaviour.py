@@ -344,14 +344,14 @@ def test_median_error_is_small_when_judged_over_many_probes(net: Net) -> None:
 
 @pytest.fixture
 def delay_line(net: Net) -> int:
-    if not isinstance(net.backend, UserSpace):
-        pytest.skip("the kernel backend has no process that could die")
+    assert isinstance(net.backend, UserSpace), "the kernel backend has no process that could die"
     apply(net.matrix(n0_n1=Path(20)), net.backend, net.host)
     pid = find(net.backend.run_dir)
     assert pid is not None
     return pid
 
 
+@pytest.mark.parametrize("net", ["userspace"], indirect=True)
 def test_killed_delay_line_stops_traffic_instead_of_letting_it_run_free(net: Net, delay_line: int) -> None:
     os.kill(delay_line, signal.SIGKILL)
     os.waitpid(delay_line, 0)
@@ -363,6 +363,7 @@ def test_killed_delay_line_stops_traffic_instead_of_letting_it_run_free(net: Net
     assert arrived == list(range(20))
 
 
+@pytest.mark.parametrize("net", ["userspace"], indirect=True)
 def test_live_change_of_a_dead_delay_line_is_one_sentence(net: Net, delay_line: int) -> None:
     os.kill(delay_line, signal.SIGKILL)
     os.waitpid(delay_line, 0)
