@@ -127,7 +127,7 @@ class Guest:
         argv += ["-serial", f"file:{self._folder / 'console.log'}", "-device", "virtio-rng-pci"]
         argv += ["-monitor", f"unix:{self._folder / 'monitor'},server=on,wait=off"]
         # `restrict`: the guest reaches nothing of the host or beyond; port 0: QEMU picks a free one.
-        argv += ["-netdev", "user,id=mgmt,restrict=on,hostfwd=tcp:127.0.0.1:0-10.0.2.15:22"]
+        argv += ["-netdev", "user,id=mgmt,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:0-10.0.2.15:22"]
         argv += ["-device", "virtio-net-pci,netdev=mgmt,romfile="]
         for number, plug in enumerate(self.plugs):
             ends = f"local.type=unix,local.path={plug.here},remote.type=unix,remote.path={plug.there}"
@@ -145,6 +145,8 @@ class Guest:
             self._port = self._port or self._forwarded_port()
             # SSH's own patience must be long: the first key exchange under emulation takes seconds.
             if self._port and self._ssh(["true"], 60).code == 0:
+                # Addresses that configure themselves would change the machine under a test that compares it.
+                self.run("sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1")
                 self.boot_seconds = time.monotonic() - started
                 return
             time.sleep(0.5)
