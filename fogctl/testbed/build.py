@@ -10,7 +10,7 @@ from fogctl.errors import FAILED, REFUSED, FogError
 from fogctl.testbed import processes
 from fogctl.testbed.host import LinuxHost
 from fogctl.testbed.ledger import Ledger
-from fogctl.testbed.steps import SHARED, STEP_TYPES, AddGroup, AddNamespace, Exclusive, Step, goes_with
+from fogctl.testbed.steps import SHARED, STEP_TYPES, AddGroup, AddNamespace, Exclusive, Step, goes_with, holds
 
 Progress = Callable[[int, int, str], None]
 """Called with steps done, steps in all, and what is being done."""
@@ -87,7 +87,7 @@ def make(
 
 def undo(steps: Sequence[Step], ledger: Ledger, host: LinuxHost, progress: Progress = silent) -> None:
     """Undo steps in the order given; one that fails does not stop the others, but is reported at the end."""
-    going = set(steps)
+    going = {held for step in steps if (held := holds(step))}
     groups = [step.path for step in steps if isinstance(step, AddGroup)]
     inodes = (host.namespace_inode(step.name) for step in steps if isinstance(step, AddNamespace))
     processes.end(groups, {inode for inode in inodes if inode is not None})

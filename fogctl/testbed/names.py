@@ -7,6 +7,8 @@ DATA = "data0"
 """The impaired interface of a node, and the bridge behind it."""
 MANAGEMENT = "mgmt0"
 """The interface that impairments never touch, and the bridge behind it."""
+MAIN = "main"
+"""The part of a node's control groups in which commands run that have no part of their own."""
 PREFIX_LENGTH = 16
 MOST_NODES = 1023
 """A Linux bridge has at most 1,024 ports."""

@@ -111,8 +111,11 @@ def _node(testbed: Testbed, index: int, node: Node, cgroups: Hierarchies) -> Ite
         yield AddLink(namespace, interface, f"{address}/{names.PREFIX_LENGTH}", switch, port, interface)
     yield MakeFolder(f"{NETNS_FILES}/{namespace}")
     yield LinkFile(f"{NETNS_FILES}/{namespace}/hosts", f"../{switch}/hosts")
-    for group in node_groups(testbed.name, node.name, cgroups):
-        yield AddGroup(group)
+    for hierarchy in cgroups.used:
+        group = hierarchy.group(names.folder(testbed.name), node.name)
+        # Version 2 has processes in leaves only, so even a lone command runs one group below its node.
+        yield AddGroup(group, cgroups.controllers(hierarchy) if hierarchy.version == 2 else ())
+        yield AddGroup(f"{group}/{names.MAIN}")
     if node.cpu_cores is not None and cgroups.cpu is not None:
         group = cgroups.cpu.group(names.folder(testbed.name), node.name)
         yield LimitCpu(group, cgroups.cpu.version, quota_us(node.cpu_cores))

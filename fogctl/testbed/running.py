@@ -85,9 +85,23 @@ class Running:
         """The control groups of a node."""
         return node_groups(self.testbed.name, self.node(node).name, self.hierarchies)
 
-    def exec_argv(self, node: str, argv: Sequence[str]) -> list[str]:
+    def part_groups(self, node: str, part: str = names.MAIN) -> tuple[str, ...]:
+        """The control groups of one part of a node: what runs there can have a CPU share of its own."""
+        return tuple(f"{group}/{part}" for group in self.groups(node))
+
+    def add_part(self, node: str, part: str) -> None:
+        """Have a part of that name on a node; it goes with the node."""
+        for group in self.part_groups(node, part):
+            Path(group).mkdir(exist_ok=True)
+
+    def remove_part(self, node: str, part: str) -> None:
+        """End what runs in a part of a node and remove it."""
+        for group in self.part_groups(node, part):
+            self.host.remove_group(group)
+
+    def exec_argv(self, node: str, argv: Sequence[str], part: str = names.MAIN) -> list[str]:
         """A command that, run on the host, becomes `argv` inside the node: network, names, CPU and memory."""
-        inside = [self.namespace(node), node, ":".join(self.groups(node))]
+        inside = [self.namespace(node), node, ":".join(self.part_groups(node, part))]
         return [sys.executable, "-P", "-m", "fogctl.testbed.enter", *inside, "--", *argv]
 
     def apply(self, steps: Sequence[Step], latencies: LatencyMatrix | None = None) -> Running:
@@ -107,10 +121,10 @@ class Running:
                 self.state.save(record)
         return Running(self.state, record, self.hierarchies, self.host)
 
-    def set_share(self, node: str, fraction: float | None) -> None:
-        """Give a node this fraction of its CPU quota from now on; None lifts the quota altogether.
+    def set_share(self, node: str, fraction: float | None, part: str | None = None) -> None:
+        """Give a node, or a part of it, this fraction of the node's CPU quota; None lifts the limit.
 
-        One write to one kernel file. `fogctl up` sets the share back to all of the quota.
+        One write to one kernel file. `fogctl up` sets a node's share back to all of the quota.
         """
         whole = self.node(node).cpu_cores
         where = self.hierarchies.cpu
@@ -125,6 +139,6 @@ class Running:
                     f"node {node} has no CPU quota to take a share of", hint="give it a board or cpu:"
                 )
             quota = cgroups.quota_us(fraction * whole)
-        group = where.group(names.folder(self.testbed.name), node)
+        group = where.group(names.folder(self.testbed.name), node, *([part] if part else []))
         for name, text in cgroups.cpu_files(where.version, quota):
             self.host.write_kernel(f"{group}/{name}", text)

@@ -26,6 +26,7 @@ __all__ = [
     "Step",
     "WriteFile",
     "goes_with",
+    "holds",
 ]
 
 STEP_TYPES: tuple[type, ...] = (
@@ -51,10 +52,17 @@ LASTING = (MakeSharedFolder, MakeFolder, WriteFile, LinkFile)
 """Steps whose result outlives a reboot of the host (a folder under /run does not: it is gone)."""
 
 
-def goes_with(step: Step) -> Step | None:
-    """The step whose undoing takes this one along, so that tearing down needs not undo both."""
+def holds(step: Step) -> str | None:
+    """What a step makes that others stand in, and that takes them along when it is removed."""
+    if isinstance(step, AddGroup):
+        return step.path
+    return f"namespace {step.name}" if isinstance(step, AddNamespace) else None
+
+
+def goes_with(step: Step) -> str | None:
+    """What a step stands in (see `holds`): tearing that down needs not undo the step as well."""
     if isinstance(step, LimitCpu | LimitMemory):
-        return AddGroup(step.group)
+        return step.group
     # Interfaces, firewall rules and queueing disciplines, fognetem's included, live in a namespace.
     namespace = getattr(step, "namespace", "")
-    return AddNamespace(namespace) if namespace else None
+    return f"namespace {namespace}" if namespace else None

@@ -1,0 +1,75 @@
+"""Whether every record sent came out: the sinks are read and each record's number is counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from kafka import KafkaConsumer, TopicPartition
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What became of the records 0 to sent - 1."""
+
+    sent: int
+    seen: int
+    """Different record numbers that came out."""
+    lost: int
+    duplicates: int
+    """How many came out more often than once, each extra one counted."""
+    foreign: int
+    """Records whose key is no number that was sent."""
+
+    @property
+    def ok(self) -> bool:
+        """Nothing lost, nothing foreign. Duplicates are reported, not refused: delivery is at least once."""
+        return self.lost == 0 and self.foreign == 0
+
+
+def count(keys: Iterable[bytes | None], sent: int) -> Audit:
+    """Count the numbers among the keys of a sink."""
+    times = np.zeros(sent, dtype=np.int64)
+    foreign = 0
+    for key in keys:
+        if key is not None and key.isdigit() and int(key) < sent:
+            times[int(key)] += 1
+        else:
+            foreign += 1
+    return _audit(times, foreign)
+
+
+def _audit(times: NDArray[np.int64], foreign: int) -> Audit:
+    return Audit(
+        sent=int(times.size),
+        seen=int((times > 0).sum()),
+        lost=int((times == 0).sum()),
+        duplicates=int(np.maximum(times - 1, 0).sum()),
+        foreign=foreign,
+    )
+
+
+def keys_of(servers: str, topic: str, patience_s: float = 30.0) -> list[bytes | None]:
+    """The keys of everything in a topic, from its beginning to its end at the time of asking."""
+    consumer = KafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, fetch_max_wait_ms=100)
+    try:
+        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        consumer.seek_to_beginning(*partitions)
+        keys: list[bytes | None] = []
+        deadline = time.monotonic() + patience_s
+        while any(consumer.position(p) < ends[p] for p in partitions):
+            got = consumer.poll(timeout_ms=500, max_records=10_000)
+            for records in got.values():
+                keys += [record.key for record in records]
+            if got:
+                deadline = time.monotonic() + patience_s
+            elif time.monotonic() > deadline:
+                raise TimeoutError(f"the broker stopped answering after {len(keys)} records of {topic}")
+        return keys
+    finally:
+        consumer.close()
