@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from benchmarks.report import Report, available, machine, measure, publish  # noqa: E402
 
 # What a complete run shows; a part whose module is not there is a failure, not a silence.
-PARTS = ("throughput", "arrivals", "queueing", "placement", "capacity", "scalability", "elasticity")
+PARTS = ("throughput", "queues", "placement", "capacity", "scalability", "elasticity")
 # Importable name and what it is; run beside ours where they are installed.
 PEERS = {"pulp": "PuLP", "ortools": "OR-tools", "line_solver": "LINE"}
 
