@@ -11,14 +11,14 @@ import struct
 import subprocess
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FAILED, FogError
-from fogctl.testbed import cgroups, kernel, processes
+from fogctl.testbed import cgroups, kernel, neighbours, processes
 
 NAMESPACES = str(Path("/var/run/netns").resolve())
 """Where iproute2 keeps named network namespaces."""
@@ -211,10 +211,12 @@ class LinuxHost:
                     raise FogError(
                         f"bridge {bridge} in {switch} is gone", hint="run fogctl up", exit_code=FAILED
                     )
-                netlink.link(
-                    "add", ifname=port, kind="veth", peer={"ifname": interface, "net_ns_fd": node},
-                    master=master[0], state="up",
-                )  # fmt: skip
+                there = {
+                    "ifname": interface,
+                    "net_ns_fd": node,
+                    "address": neighbours.hardware_address(address.split("/")[0]),
+                }
+                netlink.link("add", ifname=port, kind="veth", peer=there, master=master[0], state="up")
         finally:
             os.close(node)
         with self._changing_links(namespace) as netlink:
@@ -225,6 +227,18 @@ class LinuxHost:
         if known is not None:
             # Reading a switch of hundreds of ports anew after each one would cost the square of their number.
             self._links[switch] = {**known, port: Link(port, True, bridge, frozenset())}
+
+    def add_neighbours(self, namespace: str, interface: str, addresses: Sequence[str]) -> None:
+        """Let a namespace know these addresses for good, so that it never asks for them."""
+        with self.inside(namespace):
+            neighbours.add(socket.if_nametoindex(interface), addresses)
+
+    def neighbours(self, namespace: str, interface: str) -> dict[str, str]:
+        """The addresses a namespace knows for good on an interface, with the hardware addresses."""
+        if interface not in self.links(namespace):
+            return {}
+        with self.inside(namespace):
+            return neighbours.permanent(socket.if_nametoindex(interface))
 
     def remove_link(self, namespace: str, name: str) -> None:
         """Remove an interface; nothing happens if it, or its namespace, is gone."""

@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from fogctl.testbed import kernel
+from fogctl.testbed import kernel, names
 from fogctl.testbed.host import LinuxHost
+from fogctl.testbed.neighbours import hardware_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +133,34 @@ class AddLink:
         """Remove it; either end takes the other along."""
         host.remove_link(self.namespace, self.interface)
         host.remove_link(self.switch, self.port)
+
+
+@dataclass(frozen=True, slots=True)
+class AddNeighbours:
+    """The other nodes' hardware addresses, known for good on one interface of a node."""
+
+    namespace: str
+    interface: str
+    node: int
+    """The node's own place in the testbed."""
+    nodes: int
+    """How many nodes there are."""
+
+    def describe(self) -> str:
+        """What the step makes."""
+        return f"{self.nodes - 1} permanent neighbours on {self.interface} in {self.namespace}"
+
+    def present(self, host: LinuxHost) -> bool:
+        """Whether every other node is known by its address."""
+        known = host.neighbours(self.namespace, self.interface)
+        return all(known.get(address) == hardware_address(address) for address in self._others())
+
+    def apply(self, host: LinuxHost) -> None:
+        """Make them."""
+        host.add_neighbours(self.namespace, self.interface, self._others())
+
+    def undo(self, host: LinuxHost) -> None:
+        """Nothing: they go with the interface."""
+
+    def _others(self) -> list[str]:
+        return [names.data_address(index) for index in range(self.nodes) if index != self.node]

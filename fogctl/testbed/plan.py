@@ -14,6 +14,7 @@ from fogctl.testbed.steps import (
     AddGroup,
     AddLink,
     AddNamespace,
+    AddNeighbours,
     EnableController,
     LimitCpu,
     LimitMemory,
@@ -109,6 +110,8 @@ def _node(testbed: Testbed, index: int, node: Node, cgroups: Hierarchies) -> Ite
     ):
         port = f"{interface[0]}{index}"
         yield AddLink(namespace, interface, f"{address}/{names.PREFIX_LENGTH}", switch, port, interface)
+    if len(testbed.nodes) > 1:
+        yield AddNeighbours(namespace, names.DATA, index, len(testbed.nodes))
     yield MakeFolder(f"{NETNS_FILES}/{namespace}")
     yield LinkFile(f"{NETNS_FILES}/{namespace}/hosts", f"../{switch}/hosts")
     for hierarchy in cgroups.used:

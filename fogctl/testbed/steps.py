@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fogctl.testbed.file_steps import LinkFile, MakeFolder, MakeSharedFolder, WriteFile
 from fogctl.testbed.group_steps import AddGroup, EnableController, LimitCpu, LimitMemory
-from fogctl.testbed.network_steps import AddBridge, AddLink, AddNamespace, ShareMount
+from fogctl.testbed.network_steps import AddBridge, AddLink, AddNamespace, AddNeighbours, ShareMount
 from fogctl.testbed.step import Exclusive, Step
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "AddGroup",
     "AddLink",
     "AddNamespace",
+    "AddNeighbours",
     "EnableController",
     "Exclusive",
     "LimitCpu",
@@ -39,6 +40,7 @@ STEP_TYPES: tuple[type, ...] = (
     AddNamespace,
     AddBridge,
     AddLink,
+    AddNeighbours,
     MakeFolder,
     WriteFile,
     LinkFile,
