@@ -169,6 +169,9 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="List every pair; without it, those that are off.")
+    ] = False,
     plot: Annotated[
         Path | None, typer.Option(help="Write a heat map of asked and measured to this SVG file.")
     ] = None,
@@ -205,15 +208,15 @@ def verify(
         write_svg(running.latencies, result, plot)
     if (trouble := network.trouble(running)) is not None:
         stderr().print(f"note: {trouble}")
-    _print_verification(running.latencies, result, output, plot)
+    _print_verification(running.latencies, result, output, plot, pairs)
     if not result.ok:
         raise FogError(result.sentence(), key="net verify", exit_code=REFUSED)
 
 
 def _print_verification(
-    matrix: LatencyMatrix, result: Verification, output: Format, plot: Path | None
+    matrix: LatencyMatrix, result: Verification, output: Format, plot: Path | None, every: bool
 ) -> None:
-    shown = result.pairs if len(result.pairs) <= 100 else [pair for pair in result.pairs if not pair.ok]
+    shown = [pair for pair in result.pairs if every or not pair.ok]
     rows = [
         (
             pair.a,
@@ -250,8 +253,9 @@ def _print_verification(
             result.measured(),
             {(p.a, p.b) for p in result.pairs if not p.ok},
         ),
-        table(None if len(shown) == len(result.pairs) else "pairs that are off", head, rows),
     ]
+    if shown:
+        lines.append(table("every pair" if every else "pairs that are off", head, rows))
     if result.warning:
         lines.append(f"note: {result.warning}")
     if result.ok:

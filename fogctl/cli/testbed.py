@@ -67,6 +67,10 @@ def up(
     else:
         with _progress("bringing up") as show:
             changes = virtual.up(show)
+        from fogctl.testbed import network
+
+        if (trouble := network.trouble(virtual.running)) is not None:
+            stderr().print(f"note: {trouble}", markup=False)
     removed = [step.describe() for step in changes.removed]
     made = [step.describe() for step in changes.made]
     data = {

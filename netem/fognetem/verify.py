@@ -66,8 +66,10 @@ class Verification:
             errors = [abs(pair.error_ms) for pair in self.pairs if pair.error_ms is not None]
             if not errors:
                 return "there is no pair to measure"
+            widest_ms = max(pair.allowed_ms for pair in self.pairs)
+            jittery = f" (± {widest_ms:.2g} ms with jitter)" if widest_ms > self.tolerance_ms else ""
             return (
-                f"{_count(len(self.pairs))} within ± {self.tolerance_ms:g} ms: "
+                f"{_count(len(self.pairs))} within ± {self.tolerance_ms:g} ms{jittery}: "
                 f"median error {statistics.median(errors):.2f} ms, largest {max(errors):.2f} ms"
             )
         bad = [pair for pair in self.pairs if not pair.ok]
