@@ -23,9 +23,9 @@ _READING = "sensor STRING, time STRING, value DOUBLE"
 def mean(readings: DataFrame, options: Mapping[str, str]) -> DataFrame:
     """Mean and count of each sensor's readings over windows of `window_s` seconds (10).
 
-    A reading may come `late_s` seconds (5) after a later one of any sensor; those that come later still are
-    left out of the mean. A window's result is written when its end, and that time on top, has passed in the
-    readings' own times.
+    A reading may come `late_s` seconds (5) after a later one of any sensor; one that comes later still is
+    left out once its window's result is written. That happens in the batch after the one in which the
+    readings' own times have passed the window's end by `late_s`.
     """
     window_s, late_s = _seconds(options, "window_s", 10.0), _seconds(options, "late_s", 5.0)
     reading = f.from_json(f.coalesce(f.col("value"), f.lit("")), _READING)
