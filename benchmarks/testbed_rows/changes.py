@@ -56,8 +56,8 @@ def _under_flow(running: Running, apart_s: float) -> tuple[list[float], Flow]:
             taken.append(1000 * (time.monotonic() - began))
             time.sleep(apart_s)
 
-    # Longer than the changes should take: they must not outlast the flow that they may harm.
-    return taken, udp(running, STARTED_S + CHANGES * (apart_s + 0.05), PER_S, during=during)
+    # The flow ends with the changes; two seconds for each is far more than they need.
+    return taken, udp(running, STARTED_S + CHANGES * (apart_s + 2.0), PER_S, during=during)
 
 
 def _bare(virtual: Virtual) -> list[float]:

@@ -119,14 +119,18 @@ def udp(
     *,
     size: int = 100,
     management: bool = False,
-    during: Callable[[], None] = lambda: None,
+    during: Callable[[], None] | None = None,
 ) -> Flow:
-    """Numbered packets from n0 to n1 at a rate (0: a flood), with `during` called while they flow."""
+    """Numbered packets from n0 to n1 at a rate (0: a flood), for so long or until `during` is done."""
     to = address(running, "n1", management=management)
     with on_node(running, "n1", "receive-udp", to) as receiver:
         port = int(answer(receiver)["port"])
         with on_node(running, "n0", "send-udp", to, port, seconds, per_s, size) as sender:
-            during()
+            answer(sender)  # the first packets are on their way
+            if during is None:
+                sender.wait(seconds + PATIENCE_S)
+            else:
+                during()
             sent = last_answer(sender, seconds)
         seen = last_answer(receiver)
     return Flow(

@@ -5,7 +5,7 @@ Standard library only, and nothing of fogctl: start-up counts on a node with a s
     python traffic.py receive-tcp ADDRESS WARM_S      prints its port, then bytes and seconds once warm
     python traffic.py send-tcp ADDRESS PORT SECONDS
     python traffic.py receive-udp ADDRESS             prints its port, then what came until stdin ends
-    python traffic.py send-udp ADDRESS PORT SECONDS PER_S SIZE     PER_S 0: as fast as it can
+    python traffic.py send-udp ADDRESS PORT SECONDS PER_S SIZE     PER_S 0: a flood; until stdin ends
     python traffic.py spin SECONDS                    prints the CPU seconds it got
     python traffic.py tick SECONDS                    wakes each ms; prints the longest pause
 """
@@ -148,8 +148,9 @@ def send_udp(address: str, port: int, seconds: float, per_s: float, size: int) -
         opened.connect((address, port))
         batch = Batch(opened, size)
         sent = 0
+        say(started=1)
         start = time.monotonic()
-        while (elapsed := time.monotonic() - start) < seconds:
+        while (elapsed := time.monotonic() - start) < seconds and not _abandoned():
             due = int(elapsed * per_s) + 1 if per_s else sent + Batch.MOST
             while sent < due:
                 count = min(due - sent, Batch.MOST)
