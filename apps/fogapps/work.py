@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from pyspark.sql import Column
@@ -29,5 +30,5 @@ def burnt(seed: Column, options: Mapping[str, str]) -> Column:
     total = f.aggregate(
         f.sequence(f.lit(1), f.lit(count)), f.lit(0.0), lambda sum_, x: sum_ + f.sin(start * x)
     )
-    # A sine is at most 1, and a sum that is no number compares as greater: both ends are covered.
-    return f.isnan(total) | (total < f.lit(float(count + 1)))
+    # True for every sum, also one that is no number; but only who adds it up can know.
+    return total != f.lit(-math.inf)

@@ -187,19 +187,21 @@ def reading(sensor: str, second: float, value: object) -> str:
 
 def test_means_are_those_of_the_readings_and_counts_add_up(spark: SparkSession) -> None:
     given = [(f"s{n % 3}", n * 0.7, math.sin(n)) for n in range(100)]
-    garbage: list[Record] = [
+    garbage = [
         *("", "{", "[]", "12", None, reading("", 1, 1), reading("a", 1, None), reading("a", 1, "x")),
         *('{"sensor": "a", "value": 1}', '{"sensor": "a", "time": "yesterday", "value": 1}'),
-        reading("a", 1, float("nan")),
-        reading("a", 1, float("inf")),
+        *(reading("a", 1, float("nan")), reading("a", 1, float("inf")), reading("a", 606, 1.0)),
     ]
-    made = run_stage("sensors", "mean", [reading(*one) for one in given] + garbage)
+    arrival = datetime(2026, 5, 1, 12, 10, tzinfo=UTC)
+    early_but_possible = reading("s0", 604, 1.0)  # ahead of its arrival, by less than late_s
+    values = [*(reading(*one) for one in given), *garbage, early_but_possible]
+    made = run_stage("sensors", "mean", [("k", value, arrival) for value in values])
     assert all(json.loads(value)["sensor"] == key for key, value in made)
     results = [json.loads(value) for _, value in made]
     invalid = [result for result in results if result["sensor"] == "(invalid)"]
     assert [result["count"] for result in invalid] == [len(garbage)]
-    assert sum(result["count"] for result in results) == len(given) + len(garbage)
-    groups: dict[tuple[str, str], list[float]] = {}
+    assert sum(result["count"] for result in results) == len(values)
+    groups: dict[tuple[str, str], list[float]] = {("s0", "2026-05-01T12:10:00.000Z"): [1.0]}
     for sensor, second, value in given:
         start = f"2026-05-01T12:0{int(second) // 60}:{int(second) % 60 // 10}0.000Z"
         groups.setdefault((sensor, start), []).append(value)
@@ -220,7 +222,7 @@ def stream_results(
     source = folder / "in"
     source.mkdir()
     for number, batch in enumerate(batches):
-        rows = [{"key": str(n), "value": value, "timestamp": "2026-05-01"} for n, value in enumerate(batch)]
+        rows = [{"key": str(n), "value": value, "timestamp": "2026-05-02"} for n, value in enumerate(batch)]
         file = source / f"{number}.json"
         file.write_text("\n".join(map(json.dumps, rows)))
         os.utime(file, (number, number))
@@ -288,13 +290,25 @@ def test_the_shipped_apps_are_native(stream: DataFrame, app: App, stage: Stage) 
     assert realtime_plan.facts(result) == PlanFacts(shuffle_tasks=shuffles)
 
 
+@pytest.mark.parametrize(
+    ("app", "stage"),
+    [(app, stage) for app, stage in stages() if stage.name not in ("copy", "counter")],
+    ids=lambda value: value.name,
+)
+def test_work_is_done_once_a_record_and_cannot_be_left_out(stream: DataFrame, app: App, stage: Stage) -> None:
+    result = load_function(app.code, stage.function)(stream, {**dict(stage.options), "work": "77"})
+    optimized = result._jdf.queryExecution().sparkSession().sessionState().optimizer()
+    plan = optimized.execute(result._jdf.queryExecution().analyzed()).toString()
+    assert plan.count("aggregate(") == 1
+
+
 def test_python_is_found_wherever_it_hides(stream: DataFrame) -> None:
     @f.udf("string")
-    def hidden(text: str) -> str:
+    def hidden(text):
         return text
 
     @f.udf("string")
-    def second(text: str) -> str:
+    def second(text):
         return text
 
     found = [

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fogapps.work import burnt
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 LINE = (
@@ -51,9 +51,10 @@ _COUNTED_BY = ("component", "level")
 
 def parser(lines: DataFrame, options: Mapping[str, str]) -> DataFrame:
     """Each line as JSON: valid, time, level, component, pid, message; or valid (false) and the line."""
-    line = f.coalesce(f.col("value"), f.lit(""))
-    fields = f.split(line, " ", 4)
-    time, level, origin, message = (f.get(fields, f.lit(place)) for place in range(4))
+    parted = lines.select("key", f.coalesce(f.col("value"), f.lit("")).alias("line"))
+    parted = parted.withColumn("fields", f.split("line", " ", 4))
+    line = f.col("line")
+    time, level, origin, message = (f.get("fields", f.lit(place)) for place in range(4))
     valid = line.rlike(LINE) & time.try_cast("timestamp").isNotNull() & burnt(f.length(line), options)
     entry = f.struct(
         f.lit(True).alias("valid"),
@@ -64,7 +65,7 @@ def parser(lines: DataFrame, options: Mapping[str, str]) -> DataFrame:
         message.alias("message"),
     )
     unread = f.struct(f.lit(False).alias("valid"), line.alias("line"))
-    return lines.select("key", f.when(valid, f.to_json(entry)).otherwise(f.to_json(unread)).alias("value"))
+    return parted.select("key", f.when(valid, f.to_json(entry)).otherwise(f.to_json(unread)).alias("value"))
 
 
 def counter(entries: DataFrame, options: Mapping[str, str]) -> DataFrame:
@@ -76,9 +77,9 @@ def counter(entries: DataFrame, options: Mapping[str, str]) -> DataFrame:
     by = options.get("by", _COUNTED_BY[0])
     if by not in _COUNTED_BY:
         raise ValueError(f'the option by is {" or ".join(_COUNTED_BY)}, not "{by}"')
-    entry = _entry(f.col("value"))
+    entry = f.col("entry")
     what = f.when(entry["valid"], entry[by])
-    counts = entries.groupBy(f.coalesce(what, f.lit(INVALID)).alias(by)).count()
+    counts = _read(entries).groupBy(f.coalesce(what, f.lit(INVALID)).alias(by)).count()
     return counts.select(f.col(by).alias("key"), f.to_json(f.struct(by, "count")).alias("value"))
 
 
@@ -89,7 +90,7 @@ def matcher(entries: DataFrame, options: Mapping[str, str]) -> DataFrame:
     makes this stage heavier with more patterns; here the option `work` does, which is finer.
     """
     patterns = dict(sorted({**PATTERNS, **_own_patterns(options)}.items()))
-    entry = _entry(f.col("value"))
+    entry = f.col("entry")
     message = entry["message"]
     found = [f.when(message.rlike(regex), f.lit(name)) for name, regex in patterns.items()]
     known = f.coalesce(entry["valid"], f.lit(False)) & burnt(f.length(message), options)
@@ -99,13 +100,13 @@ def matcher(entries: DataFrame, options: Mapping[str, str]) -> DataFrame:
         f.array_compact(f.array(*found)).alias("matches"),
     )
     unread = f.struct(f.lit(False).alias("valid"))
-    return entries.select(
-        "key", f.when(known, f.to_json(matched)).otherwise(f.to_json(unread)).alias("value")
-    )
+    value = f.when(known, f.to_json(matched)).otherwise(f.to_json(unread))
+    return _read(entries).select("key", value.alias("value"))
 
 
-def _entry(value: Column) -> Column:
-    return f.from_json(value, _PARSED)
+def _read(entries: DataFrame) -> DataFrame:
+    """Key and entry of each record, read once; null if it is not from the parser."""
+    return entries.select("key", f.from_json("value", _PARSED).alias("entry"))
 
 
 def _own_patterns(options: Mapping[str, str]) -> dict[str, str]:
