@@ -2,8 +2,8 @@
 
     python benchmarks/models.py [--only PART ...] [-o json] [--markdown FILE]
 
-Each module in benchmarks/model_rows/ is one part and offers `rows()`, which yields `row.Row`s. A part that
-is missing or fails is shown as a failure; the exit code is then 1, as when a target is missed.
+Each module in benchmarks/model_rows/ is one part and offers `rows()`, which yields `Row`s. A part that is
+missing or fails is shown as a failure; the exit code is then 1, as when a target is missed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Parts import `row` (or `benchmarks.row`) whatever folder this is started from.
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+# Parts import `benchmarks.row` whatever folder this is started from.
+sys.path[0:1] = [str(HERE.parent)]
 
 from benchmarks.report import Report, available, machine, measure, publish  # noqa: E402
 

@@ -6,13 +6,14 @@ import importlib.util
 import json
 import os
 import random
-import resource
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from fogmodels.capacity import Observation, best_parallelism, fit_capacity
-from row import Row
+
+from benchmarks.cpu import cpu_s
+from benchmarks.row import Row
 
 DATA = Path(os.environ.get("FOGCTL_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "streambed"
 
@@ -26,12 +27,12 @@ def rows() -> Iterator[Row]:
     yield from _published()
     rates, ratios = _operators(9)
     for budget in (1_000, 10_000):
-        ours = _cpu_ms(lambda budget=budget: best_parallelism(rates, ratios, budget), 50)
+        ours = 1000 * cpu_s(partial(best_parallelism, rates, ratios, budget), repeats=50)[0]
         found = best_parallelism(rates, ratios, budget)
         target = 1.0 if budget == 1_000 else None
         solvers = _solvers()
         for name, solve in solvers.items():
-            theirs = _cpu_ms(lambda solve=solve, budget=budget: solve(rates, ratios, budget), 1)
+            theirs = 1000 * cpu_s(partial(solve, rates, ratios, budget))[0]
             reached = _rate(solve(rates, ratios, budget), rates, ratios)
             yield Row(
                 f"BIDS2, 9 operators, {budget:,} slots",
@@ -47,7 +48,7 @@ def rows() -> Iterator[Row]:
     observations = _observations()
     yield Row(
         "three capacity regressions with leave-one-out, 20 observations",
-        _cpu_ms(lambda: fit_capacity(observations), 20),
+        1000 * cpu_s(lambda: fit_capacity(observations), repeats=20)[0],
         "CPU ms",
     )
 
@@ -88,22 +89,6 @@ def _observations() -> list[Observation]:
 
 def _rate(tasks: Sequence[int], rates: Sequence[float], ratios: Sequence[float]) -> float:
     return min(n * o / r for n, o, r in zip(tasks, rates, ratios, strict=True))
-
-
-def _cpu_ms(work: Callable[[], object], repeats: int) -> float:
-    """Least CPU milliseconds of one call, children included: CBC runs as a process of its own."""
-    best = float("inf")
-    for _ in range(3):
-        before = _cpu_s()
-        for _ in range(repeats):
-            work()
-        best = min(best, (_cpu_s() - before) / repeats)
-    return 1000 * best
-
-
-def _cpu_s() -> float:
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def _solvers() -> dict[str, Solver]:

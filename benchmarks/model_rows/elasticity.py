@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 from fogmodels.elasticity import score
-from row import Row
+
+from benchmarks.row import Row
 
 
 def rows() -> Iterator[Row]:

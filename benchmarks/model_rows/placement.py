@@ -6,18 +6,19 @@ import importlib.util
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from fogmodels.placement import Limits, Placement, Problem, bounds, count_plans, pareto, tune_and_place
-from row import Row
+
+from benchmarks.cpu import cpu_s
+from benchmarks.row import Row
 
 DATA = Path(os.environ.get("FOGCTL_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "capsys"
 SOLVER_SECONDS = 20.0
-REPEATS = 3
 
 # Q3-inf on 8 workers of 4 slots has 3.25 million plans (CAPSys, section 4.4). Only this parallelism of five
 # operators has that many; the paper prints no costs per task, so these are ours: heavy inference, big images.
@@ -33,8 +34,8 @@ INFERENCE = [
 def rows() -> Iterator[Row]:
     """Measure; the constraint solver is left out where it is not installed."""
     small = _chain(8, 4)
-    ours, (limits, plan) = _cpu_s(lambda: tune_and_place(small))
-    counted, plans = _cpu_s(lambda: count_plans(small))
+    ours, (limits, plan) = cpu_s(lambda: tune_and_place(small))
+    counted, plans = cpu_s(lambda: count_plans(small))
     proof = "proven best" if plan.gap == 0 else f"gap {plan.gap:.3g}"
     yield Row(
         "placement, exact with auto-tuning, 8×4, 5 operators",
@@ -47,12 +48,12 @@ def rows() -> Iterator[Row]:
     )
     yield from _beside_solver("the same 8×4 plan under the tuned limits", small, limits, plan, ours)
     yield Row("placement, counting the 8×4 plans", counted, "CPU s", note=f"{plans:,} plans, none listed")
-    listed, front = _cpu_s(lambda: pareto(small, every=False))
+    listed, front = cpu_s(lambda: pareto(small, every=False))
     yield Row("placement, exact Pareto front of 8×4", listed, "CPU s", note=f"{len(front)} cost vectors")
     large = _join(16, 64)
     if large is None:
         return
-    ours, (limits, plan) = _cpu_s(lambda: tune_and_place(large))
+    ours, (limits, plan) = cpu_s(lambda: tune_and_place(large))
     yield Row(
         "placement, auto-tuned, 1,024 tasks on 16×64",
         ours,
@@ -85,16 +86,6 @@ def _join(workers: int, slots: int) -> Problem | None:
     operators = [{**op, "parallelism": parallelism[op["name"]]} for op in scaling["profile"]["operators"]]
     edges = scaling["profile"]["edges"]
     return Problem.from_dict({"operators": operators, "edges": edges, "workers": workers, "slots": slots})
-
-
-def _cpu_s(work: Callable[[], Any]) -> tuple[float, Any]:
-    """The least CPU time of a few runs, and the answer."""
-    best, answer = float("inf"), None
-    for _ in range(REPEATS):
-        started = time.process_time()
-        answer = work()
-        best = min(best, time.process_time() - started)
-    return best, answer
 
 
 def _beside_solver(

@@ -8,7 +8,8 @@ import io
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import numpy as np
 from fogmodels.arrivals import MAP, fit_map
 from fogmodels.queueing import VARIANTS, PhaseType, lindley, predict, solve
 from numpy.typing import NDArray
-from row import Row
+
+from benchmarks.cpu import cpu_s
+from benchmarks.row import Row
 
 DATA = Path(os.environ.get("FOGCTL_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "arrivals"
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9)
@@ -37,14 +40,14 @@ def _windows() -> tuple[list[NDArray[np.float64]], str]:
     if file.exists():
         trace, source = np.load(file)["iat"], "BC trace"
     else:
-        bursts = MAP([[-11, 1.0], [0.02, -0.32]], [[10, 0], [0, 0.3]])
+        bursts = MAP([[-11.0, 1.0], [0.02, -0.32]], [[10.0, 0.0], [0.0, 0.3]])
         trace, source = bursts.sample(EVENTS * WINDOWS, np.random.default_rng(0)), "synthetic bursts"
     cut = [trace[i * EVENTS : (i + 1) * EVENTS] for i in range(WINDOWS)]
     return [window for window in cut if window.size >= EVENTS - 1], source
 
 
 def _fit(windows: list[NDArray[np.float64]], source: str) -> Iterator[Row]:
-    seconds = float(np.median([_cpu(lambda window=window: fit_map(window)) for window in windows[:7]]))
+    seconds = float(np.median([cpu_s(partial(fit_map, window), rounds=1)[0] for window in windows[:7]]))
     for peer, name in ((12.0, "MEAD, published (wall)"), (950.0, "KPC-Toolbox in Octave")):
         yield Row(
             f"fit a MAP to {EVENTS:,} arrivals",
@@ -61,10 +64,10 @@ def _solve() -> Iterator[Row]:
     what = "mean, p95 and p99 of MAP/PH/1, 16 states"
     cases, note = _cases()
     if not cases:
-        made = MAP([[-11, 1.0], [0.02, -0.32]], [[10, 0], [0, 0.3]])
+        made = MAP([[-11.0, 1.0], [0.02, -0.32]], [[10.0, 0.0], [0.0, 0.3]])
         made = made.superposed(made).superposed(made).superposed(made)
         service = PhaseType.erlang(2, 0.9 * made.mean)
-        ours = 1e3 * min(_cpu(lambda: _figures(made, service)) for _ in range(9))
+        ours = 1e3 * cpu_s(partial(_figures, made, service), rounds=9)[0]
         yield Row(
             what, ours, "CPU ms", target=10.0, peer=2500.0, peer_name="MEAD, published (wall)", note=note
         )
@@ -79,13 +82,13 @@ def _solve() -> Iterator[Row]:
         )
     for case in largest:
         arrivals, service = _queue(case)
-        slowest = max(slowest, 1e3 * min(_cpu(lambda q=(arrivals, service): _figures(*q)) for _ in range(9)))
+        slowest = max(slowest, 1e3 * cpu_s(partial(_figures, arrivals, service), rounds=9)[0])
     yield Row(what, slowest, "CPU ms", target=10.0, peer=2500.0, peer_name="MEAD, published (wall)")
     yield Row("worst error against the exact figures", worst, "relative", target=1e-8)
     installed = importlib.util.find_spec("line_solver") is not None
     for case in largest:
         arrivals, service = _queue(case)
-        ours = 1e3 * min(_cpu(lambda q=(arrivals, service): solve(*q)) for _ in range(9))
+        ours = 1e3 * cpu_s(partial(solve, arrivals, service), rounds=9)[0]
         line, theirs = _line(case) if installed else (None, None)
         off = None if line is None else max(line / case["mean"], case["mean"] / line)
         yield Row(
@@ -170,9 +173,3 @@ def _line(case: dict[str, Any]) -> tuple[float, float]:
 def _factor(predicted: list[float], true: list[float]) -> float:
     ratio = np.asarray(predicted) / np.asarray(true)
     return float(np.median(np.maximum(ratio, 1 / ratio)))
-
-
-def _cpu(call: Callable[[], object]) -> float:
-    begin = time.process_time()
-    call()
-    return time.process_time() - begin

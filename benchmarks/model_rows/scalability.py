@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 from fogmodels.scalability import lag_trend, load_capacity, resource_demand
 from fogmodels.throughput import Sample, fit
-from row import Row
 from scipy.stats import linregress
+
+from benchmarks.row import Row
 
 RUNS = 200
 

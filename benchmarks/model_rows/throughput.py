@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 import numpy as np
 from fogmodels.throughput import Sample, ThroughputModel, fit, tightest_set
-from row import Row
+from fogmodels.throughput.model import FormName
+
+from benchmarks.cpu import cpu_s
+from benchmarks.row import Row
 
 DATA = Path(os.environ.get("FOGCTL_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 GRID = DATA / "spark" / "mst_grid.csv"
@@ -28,26 +31,31 @@ def rows() -> Iterator[Row]:
     *before, last = samples
     for form in ("batch", "gesscale"):
         model = fit(before, form)
-        cpu = _cpu_ms(lambda model=model: model.add(last), 200)
+        cpu = 1e3 * cpu_s(partial(model.add, last), repeats=200)[0]
         yield Row(f"add a sample and refit, {form} form, {len(samples)} samples", cpu, "CPU ms", target=1.0)
-    auto = _cpu_ms(lambda: fit(samples), 3)
+    auto = 1e3 * cpu_s(lambda: fit(samples))[0]
     yield Row(f"fit and choose the form by leave-one-out, {len(samples)} samples", auto, "CPU ms")
     model = fit(samples, "batch" if measured else "gesscale")
-    yield Row("one prediction", 1e3 * _cpu_ms(lambda: model.mst(3, 100.0, 500.0, 8), 2000), "CPU µs")
+    yield Row("one prediction", 1e6 * cpu_s(lambda: model.mst(3, 100.0, 500.0, 8), repeats=2000)[0], "CPU µs")
     places = np.random.default_rng(0).uniform(0.0, 100.0, (100, 2))
     apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
-    yield Row("tightest 20 of 100 places, exact", _cpu_ms(lambda: tightest_set(apart, 20), 5), "CPU ms")
+    yield Row(
+        "tightest 20 of 100 places, exact",
+        1e3 * cpu_s(lambda: tightest_set(apart, 20), repeats=5)[0],
+        "CPU ms",
+    )
 
 
 def _errors(samples: list[Sample]) -> Iterator[Row]:
-    models = {form: fit(samples, form) for form in ("batch", "gesscale")}
+    forms: tuple[FormName, ...] = ("batch", "gesscale")
+    models = {form: fit(samples, form) for form in forms}
     fitted = {form: 100 * fmean(_relative(model, samples)) for form, model in models.items()}
     yield _row("mean error on the points it was fitted to", fitted, 5.0)
     single = {form: 100 * fmean(model.leave_one_out()) for form, model in models.items()}
     yield _row("mean error on points left out one by one", single, 10.0)
     for key, words in HOLD_OUTS.items():
         groups = sorted({getattr(s, key) for s in samples})
-        errors: dict[str, list[float]] = {"batch": [], "gesscale": []}
+        errors: dict[FormName, list[float]] = {"batch": [], "gesscale": []}
         for value in groups:
             held = [s for s in samples if getattr(s, key) == value]
             kept = [s for s in samples if getattr(s, key) != value]
@@ -58,7 +66,7 @@ def _errors(samples: list[Sample]) -> Iterator[Row]:
         yield _row(f"mean error on {words} never seen", mean, 10.0, f"worst point {worst:.0f} %")
 
 
-def _row(what: str, error: dict[str, float], target: float, note: str = "") -> Row:
+def _row(what: str, error: Mapping[FormName, float], target: float, note: str = "") -> Row:
     return Row(what, error["batch"], "%", target=target, peer=error["gesscale"], peer_name=PEER, note=note)
 
 
@@ -97,14 +105,3 @@ def _synthetic() -> list[Sample]:
         )
         for n, rtt, size in points
     ]
-
-
-def _cpu_ms(call: Callable[[], object], times: int) -> float:
-    """CPU of one call: the median of five rounds of `times`."""
-    rounds = []
-    for _ in range(5):
-        started = time.process_time()
-        for _ in range(times):
-            call()
-        rounds.append(1e3 * (time.process_time() - started) / times)
-    return median(rounds)

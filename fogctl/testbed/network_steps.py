@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from fogctl.testbed import kernel, names
+from fogctl.testbed import kernel, names, steering
 from fogctl.testbed.host import LinuxHost
 from fogctl.testbed.neighbours import hardware_address
 
@@ -164,3 +164,29 @@ class AddNeighbours:
 
     def _others(self) -> list[str]:
         return [names.data_address(index) for index in range(self.nodes) if index != self.node]
+
+
+@dataclass(frozen=True, slots=True)
+class SteerFlows:
+    """Each flow that arrives at these interfaces stays on one CPU, and so in order."""
+
+    namespace: str
+    interfaces: tuple[str, ...]
+
+    def describe(self) -> str:
+        """What the step makes."""
+        first, *more = self.interfaces
+        return f"flows in order on {first}{f' and {len(more)} more' if more else ''} in {self.namespace}"
+
+    def present(self, host: LinuxHost) -> bool:
+        """Whether every interface is there and steers."""
+        if host.namespace_inode(self.namespace) is None:
+            return False
+        return steering.steered(host.namespace_file(self.namespace), self.interfaces)
+
+    def apply(self, host: LinuxHost) -> None:
+        """Set it."""
+        steering.steer(host.namespace_file(self.namespace), self.interfaces)
+
+    def undo(self, host: LinuxHost) -> None:
+        """Nothing: it goes with the interfaces."""

@@ -22,6 +22,7 @@ from fogctl.testbed.steps import (
     MakeFolder,
     MakeSharedFolder,
     ShareMount,
+    SteerFlows,
     Step,
     WriteFile,
 )
@@ -41,6 +42,8 @@ def plan(testbed: Testbed, cgroups: Hierarchies) -> list[Step]:
     steps += _switch(testbed)
     for index, node in enumerate(testbed.nodes):
         steps += _node(testbed, index, node, cgroups)
+    ports = tuple(_port(names.DATA, index) for index in range(len(testbed.nodes)))
+    steps.append(SteerFlows(names.switch(testbed.name), ports))
     return steps
 
 
@@ -108,8 +111,9 @@ def _node(testbed: Testbed, index: int, node: Node, cgroups: Hierarchies) -> Ite
         (names.DATA, names.data_address(index)),
         (names.MANAGEMENT, names.management_address(index)),
     ):
-        port = f"{interface[0]}{index}"
+        port = _port(interface, index)
         yield AddLink(namespace, interface, f"{address}/{names.PREFIX_LENGTH}", switch, port, interface)
+    yield SteerFlows(namespace, (names.DATA,))
     if len(testbed.nodes) > 1:
         yield AddNeighbours(namespace, names.DATA, index, len(testbed.nodes))
     yield MakeFolder(f"{NETNS_FILES}/{namespace}")
@@ -125,6 +129,11 @@ def _node(testbed: Testbed, index: int, node: Node, cgroups: Hierarchies) -> Ite
     if node.memory_bytes is not None and cgroups.memory is not None:
         group = cgroups.memory.group(names.folder(testbed.name), node.name)
         yield LimitMemory(group, cgroups.memory.version, node.memory_bytes)
+
+
+def _port(interface: str, index: int) -> str:
+    """The switch's end of a node's interface."""
+    return f"{interface[0]}{index}"
 
 
 def node_groups(testbed: str, node: str, cgroups: Hierarchies) -> tuple[str, ...]:

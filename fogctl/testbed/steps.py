@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from fogctl.testbed.file_steps import LinkFile, MakeFolder, MakeSharedFolder, WriteFile
 from fogctl.testbed.group_steps import AddGroup, EnableController, LimitCpu, LimitMemory
-from fogctl.testbed.network_steps import AddBridge, AddLink, AddNamespace, AddNeighbours, ShareMount
+from fogctl.testbed.network_steps import (
+    AddBridge,
+    AddLink,
+    AddNamespace,
+    AddNeighbours,
+    ShareMount,
+    SteerFlows,
+)
 from fogctl.testbed.step import Exclusive, Step
 
 __all__ = [
@@ -24,6 +31,7 @@ __all__ = [
     "MakeFolder",
     "MakeSharedFolder",
     "ShareMount",
+    "SteerFlows",
     "Step",
     "WriteFile",
     "goes_with",
@@ -41,6 +49,7 @@ STEP_TYPES: tuple[type, ...] = (
     AddBridge,
     AddLink,
     AddNeighbours,
+    SteerFlows,
     MakeFolder,
     WriteFile,
     LinkFile,

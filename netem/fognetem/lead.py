@@ -34,15 +34,23 @@ def calibrate() -> tuple[int, int]:
 
     NetemError if NFQUEUE does not work here.
     """
-    to_parent, from_child = os.pipe(), os.pipe()
+    order_end, order = os.pipe()
+    report, report_end = os.pipe()
     child = os.fork()
     if child == 0:
-        os._exit(_probe(to_parent[0], from_child[1]))
+        # Each side holds its own ends only, so that either sees the other's death.
+        os.close(order)
+        os.close(report)
+        os._exit(_probe(order_end, report_end))
+    os.close(order_end)
+    os.close(report_end)
     try:
-        return _serve(child, to_parent[1], from_child[0])
+        return _serve(child, order, report)
+    except OSError as error:
+        raise NetemError(f"NFQUEUE does not work on this host: {error}") from error
     finally:
-        for descriptor in (*to_parent, *from_child):
-            os.close(descriptor)
+        os.close(order)
+        os.close(report)
         os.waitpid(child, 0)
 
 
@@ -71,7 +79,8 @@ def _probe(order: int, report: int) -> int:
             os.write(report, f"error iptables: {made.stderr.strip() or made.returncode}\n".encode())
             return 1
         os.write(report, b"ready\n")
-        os.read(order, 1)
+        if not os.read(order, 1):
+            return 1
         queued_ns = _round_trips(sender)
         os.write(report, f"{int(queued_ns - free_ns)}\n".encode())
     except (OSError, subprocess.SubprocessError) as error:

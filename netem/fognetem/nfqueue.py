@@ -121,9 +121,6 @@ class Queues:
             self.socket = socket.socket(
                 socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_NETFILTER
             )
-            self._statistics = os.open(
-                "/proc/thread-self/net/netfilter/nfnetlink_queue", os.O_RDONLY | os.O_CLOEXEC
-            )
         self.socket.bind((0, 0))
         self.socket.setsockopt(SOL_NETLINK, NETLINK_NO_ENOBUFS, 1)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
@@ -138,6 +135,11 @@ class Queues:
             )
         self.segment(not gso)
         self.socket.setblocking(False)
+        # Only now: the first message to it is what loads the kernel's module.
+        with inside(namespace):
+            self._statistics = os.open(
+                "/proc/thread-self/net/netfilter/nfnetlink_queue", os.O_RDONLY | os.O_CLOEXEC
+            )
 
     def _configure(self, messages: bytes, acknowledgements: int = 1) -> None:
         self.socket.send(messages)

@@ -21,10 +21,7 @@ from fognetem.userspace import plain
 
 def try_kernel() -> str | None:
     """Build a small tree with every feature on loopback and read it back."""
-    for module in ("sch_netem", "sch_htb", "cls_u32"):
-        # Harmless where it is built in or absent: the trial below is what decides.
-        with contextlib.suppress(FileNotFoundError):
-            subprocess.run(["modprobe", "-q", module], capture_output=True, check=False)
+    _load("sch_netem", "sch_htb", "cls_u32")
     new_network_namespace()
     step = ShapeInterface("", "lo", ((1, "127.0.0.1", plain(Path(80, 8, 0.01, 1e6))),))
     host = LocalHost()
@@ -45,11 +42,19 @@ def try_kernel() -> str | None:
 
 def try_userspace() -> str | None:
     """Send packets through a queue and back out."""
+    _load("nfnetlink_queue", "xt_NFQUEUE")
     try:
         calibrate()
     except NetemError as error:
         return str(error)
     return None
+
+
+def _load(*modules: str) -> None:
+    """Load kernel modules; harmless where they are built in or absent, for the trial is what decides."""
+    for module in modules:
+        with contextlib.suppress(FileNotFoundError):
+            subprocess.run(["modprobe", "-q", module], capture_output=True, check=False)
 
 
 def main(backend: str) -> int:

@@ -51,7 +51,7 @@ def test_up_mends_exactly_what_was_taken_away(fogctl: Fogctl, testbed_file: Writ
     subprocess.run(["ip", "-n", f"fog-{name}-pi1", "link", "del", "mgmt0"], check=True)
     Path(f"/etc/netns/fog-{name}-pi2/hosts").unlink()
     group = running.groups("pi2")[0]
-    Path(group).rmdir()
+    running.host.remove_group(group)
     seen = fogctl("status", "-o", "json")
     assert (seen.returncode, json.loads(seen.stdout)["state"]) == (1, "half-built")
     missing = json.loads(seen.stdout)["missing"]
