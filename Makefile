@@ -76,6 +76,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --explicit-package-bases benchmarks
+	$(BIN)/mypy --explicit-package-bases tests/vm
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -86,8 +87,10 @@ bench: setup
 	@echo "Installing into $(VENV): the peers the benchmarks run beside ours"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check '.[bench]' || echo "some peers are missing; their rows are left out"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/python benchmarks/models.py
-	$(BIN)/python benchmarks/testbed.py
+	@status=0; \
+	$(BIN)/python benchmarks/models.py --markdown docs/benchmarks.md || status=1; \
+	$(BIN)/python benchmarks/testbed.py --markdown docs/benchmarks.md || status=1; \
+	exit $$status
 
 lock: setup
 	@$(BIN)/python -m pip install -q uv
