@@ -17,7 +17,7 @@ from tests.vm.project import CHECKOUT, PYTHON
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "tests/integration"
 ABOUT_THE_KERNEL = ("test_netem_*.py", "test_virtual_*.py", "test_ledger_*.py")
-"""Files whose tests depend on the kernel; what runs on Spark, or measures speed, learns nothing in a guest."""
+"""Files whose tests depend on the kernel; what runs on Spark or measures speed learns nothing in a guest."""
 # Per test, inside the guest: an emulated processor is ten to thirty times slower than the real one.
 TEST_TIMEOUT_S = 900
 
