@@ -18,7 +18,7 @@ def steps(options: Mapping[str, str]) -> int:
 
 
 def burnt(seed: Column, options: Mapping[str, str]) -> Column:
-    """Burn CPU: a sum of that many sines of the record's own data, and then true whatever it is.
+    """Burn CPU: a chain of that many sines, begun with the record's own data; then true, whatever it is.
 
     Use it in a condition, so that Spark cannot leave it out; and only once, because Spark may evaluate it
     wherever it stands.
@@ -26,9 +26,8 @@ def burnt(seed: Column, options: Mapping[str, str]) -> Column:
     count = steps(options)
     if count == 0:
         return f.lit(True)
-    start = f.coalesce(seed, f.lit(0.5))
-    total = f.aggregate(
-        f.sequence(f.lit(1), f.lit(count)), f.lit(0.0), lambda sum_, x: sum_ + f.sin(start * x)
-    )
-    # True for every sum, also one that is no number; but only who adds it up can know.
-    return total != f.lit(-math.inf)
+    # The seed is the chain's first link, not part of each: however dear it is, it is computed once.
+    first = f.coalesce(seed.cast("double"), f.lit(0.5))
+    last = f.aggregate(f.sequence(f.lit(1), f.lit(count)), first, lambda link, x: f.sin(link + x))
+    # Always true, also if a link is no number; but only who follows the chain can know.
+    return last != f.lit(-math.inf)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fogctl.errors import REFUSED, FogError
 from fogctl.runtime.app_file import OutputMode
+
+if TYPE_CHECKING:
+    from fogctl.runtime.app import Stage
 
 LEAST_INTERVAL_MS = 5000.0
 """spark.sql.streaming.realTimeMode.minBatchDuration."""
@@ -56,6 +60,23 @@ class Facts:
     def slots(self) -> int:
         """Tasks that can run at once."""
         return self.replicas * self.slots_per_replica
+
+
+NOTHING_KNOWN = PlanFacts()
+"""Of a query whose plan has not been looked at: its shuffles, if any, need slots on top."""
+
+
+def facts(stage: Stage, replicas: int, slots_per_replica: int, plan: PlanFacts = NOTHING_KNOWN) -> Facts:
+    """The facts of a stage on that many replicas."""
+    return Facts(
+        stage=stage.name,
+        output_mode=stage.output_mode,
+        freshness_ms=stage.freshness_ms,
+        partitions=(stage.partitions,) * len(stage.inputs),
+        replicas=replicas,
+        slots_per_replica=slots_per_replica,
+        plan=plan,
+    )
 
 
 def output_mode_problem(output_mode: OutputMode) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from fogctl.errors import REFUSED, FogError
 from fogctl.runtime import realtime
+from fogctl.runtime.app import load
 from fogctl.runtime.app_file import OutputMode
 from fogctl.runtime.realtime import Facts, PlanFacts
 
@@ -66,6 +68,22 @@ def test_each_limit_has_its_sentence(facts: Facts, words: str) -> None:
     with pytest.raises(FogError, match="stage nearest: real-time mode") as caught:
         realtime.check(facts)
     assert caught.value.exit_code == REFUSED
+
+
+def test_the_facts_of_a_stage_are_those_of_its_app_file(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def both(a, b, options): ...\n")
+    (tmp_path / "app.yaml").write_text(
+        "name: probe\nstages:\n"
+        "  - {name: both, inputs: [a, b], output: c, partitions: 3, mode: real-time, freshness: 7s}\n"
+    )
+    stage = load(tmp_path).stages[0]
+    plan = PlanFacts(shuffle_tasks=(2,))
+    assert realtime.facts(stage, replicas=2, slots_per_replica=4, plan=plan) == Facts(
+        "both", OutputMode.update, 7000, (3, 3), 2, 4, plan
+    )
+    assert realtime.facts(stage, 2, 4, plan).tasks == 8
+    assert realtime.problems(realtime.facts(stage, 2, 4, plan)) == []
+    assert "partitions: 2 or deploy it on 3 nodes" in str(realtime.slots_problem(realtime.facts(stage, 2, 2)))
 
 
 def test_all_faults_are_told_at_once() -> None:
