@@ -18,8 +18,19 @@ def escaped(text: str) -> str:
 
 def status_view(found: Status) -> list[Any]:
     """A table of the nodes, and what is missing."""
-    about, used = ("node", "role", "site", "board", "address"), ("cpu quota", "cpu used", "throttled")
-    columns = (*about, *used, "memory", "limit", "processes", "rtt to control")
+    # Fits 100 columns; `-o json` has every figure apart.
+    columns = (
+        "node",
+        "role",
+        "site",
+        "board",
+        "address",
+        "cpu of cores",
+        "throttled",
+        "memory MiB",
+        "procs",
+        "rtt ms",
+    )
     title = f"testbed {found.name}: {found.state}, latencies by {found.latency_backend or 'nothing'}"
     lines: list[Any] = [table(title, columns, map(_row, found.nodes))]
     if os.geteuid() != 0:
@@ -32,25 +43,32 @@ def status_view(found: Status) -> list[Any]:
     return lines
 
 
-def _row(node: NodeStatus) -> tuple[str, ...]:
-    def shown(value: float | None, form: str, unit: str = "", none: str = "–") -> str:
-        return none if value is None else format(value, form) + unit
-
+def _row(node: NodeStatus) -> tuple[str | None, ...]:
     used = node.cpu_used_cores
     if used is not None and node.cpu_quota_cores:
         used = used / node.cpu_quota_cores
-    mebi = 2**20
     return (
         node.name,
         node.role,
         node.site,
         node.board,
         node.address,
-        shown(node.cpu_quota_cores, ".3g", " cores", "unlimited"),
-        shown(used, ".0%"),
-        shown(node.cpu_throttled, ".0%"),
-        shown(node.memory_used_bytes and node.memory_used_bytes / mebi, ".0f", " MiB"),
-        shown(node.memory_limit_bytes and node.memory_limit_bytes / mebi, ".0f", " MiB", "unlimited"),
-        shown(node.processes, "d"),
-        shown(node.rtt_to_control_ms, "g", " ms"),
+        _of(_shown(used, ".0%"), _shown(node.cpu_quota_cores, ".3g")),
+        _shown(node.cpu_throttled, ".0%"),
+        _of(_shown(_mebi(node.memory_used_bytes), ".0f"), _shown(_mebi(node.memory_limit_bytes), ".0f")),
+        _shown(node.processes, "d"),
+        _shown(node.rtt_to_control_ms, "g"),
     )
+
+
+def _of(used: str | None, whole: str | None) -> str:
+    """What is used of what there is; a whole that is not limited is left out."""
+    return " of ".join(part for part in (used or "–", whole) if part)
+
+
+def _shown(value: float | None, form: str) -> str | None:
+    return None if value is None else format(value, form)
+
+
+def _mebi(size_bytes: int | None) -> float | None:
+    return None if size_bytes is None else size_bytes / 2**20
