@@ -9,11 +9,11 @@ from rich.text import Text
 
 Pair = tuple[str, str]
 _COLOURS = (
-    (5, "on dark_green"),
-    (25, "on green4"),
-    (75, "on gold3"),
-    (150, "on dark_orange3"),
-    (1e12, "on dark_red"),
+    (5, "white on dark_green"),
+    (25, "white on green4"),
+    (75, "black on gold3"),
+    (150, "black on dark_orange3"),
+    (1e12, "white on dark_red"),
 )
 MOST_NODES = 24
 """More nodes do not fit a terminal."""
@@ -43,7 +43,7 @@ def heat_map(
             value = asked[pair] if measured is None or row < column else measured.get(pair)
             shown = "×" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"
             mark = "!" if pair in wrong else ""
-            cells.append(Text(f"{shown}{mark}".rjust(5), style=f"white {_colour(value)}"))
+            cells.append(Text(f"{shown}{mark}".rjust(5), style=_colour(value)))
         made.add_row(*cells)
     return made
 

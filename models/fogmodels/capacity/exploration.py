@@ -9,8 +9,8 @@ from itertools import product
 import numpy as np
 from scipy import linalg, special
 
-from fogmodels.capacity.checks import finite, finite_vector, whole
 from fogmodels.capacity.regression import FAMILIES, Observation, Vector, feature_rank, loo_error, observed
+from fogmodels.checks import finite, finite_vector, whole
 
 
 @dataclass(frozen=True, slots=True)

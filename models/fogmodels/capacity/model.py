@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from fogmodels.capacity.checks import finite, whole
 from fogmodels.capacity.regression import (
     FAMILIES,
     Family,
@@ -21,6 +20,7 @@ from fogmodels.capacity.regression import (
     observed,
     regress,
 )
+from fogmodels.checks import finite, whole
 
 HEADROOM = 0.10
 CONFIDENCE = 0.90

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fogmodels.capacity.checks import finite, finite_vector, whole
+from fogmodels.checks import finite, finite_vector, whole
 
 # Flink reports busy milliseconds per second: nothing below one in a thousand can be seen.
 BUSYNESS_RESOLUTION = 0.001

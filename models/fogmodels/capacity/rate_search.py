@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fogmodels.capacity.checks import finite, whole
+from fogmodels.checks import finite, whole
 
 
 @dataclass(frozen=True, slots=True)

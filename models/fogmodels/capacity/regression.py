@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fogmodels.capacity.checks import finite, whole
+from fogmodels.checks import finite, whole
 
 Vector = NDArray[np.float64]
 Family = Literal["linear", "sqrt", "log"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from fogmodels.checks import finite
+from fogmodels.checks import whole as any_whole
 
 # Beyond these a number is a mistake (and its powers no longer fit a float).
 _TINY, _HUGE = 1e-30, 1e30
@@ -15,34 +16,18 @@ _MANY = 10**9
 
 
 def real(name: str, value: object, *, least: float = 0.0, above: float | None = None) -> float:
-    """`value` as a finite float, at least `least` and, where given, strictly above `above`."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a number, not {value!r}.")
-    try:
-        number = float(value)
-    except OverflowError as error:
-        raise ValueError(f"{name} must be at most {_HUGE:g}.") from error
-    if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite, not {number}.")
-    if number > _HUGE or (above is not None and above < number < _TINY):
+    """`value` as a finite float, at least `least` or, where given, strictly above `above`."""
+    number = finite(name, value, above=above, at_least=least if above is None else None)
+    if number > _HUGE or (above is not None and number < _TINY):
         raise ValueError(f"{name} must lie between {_TINY:g} and {_HUGE:g}, not {number:g}.")
-    if above is not None and not number > above:
-        raise ValueError(f"{name} must be greater than {above:g}, not {number:g}.")
-    if above is None and number < least:
-        raise ValueError(f"{name} must be at least {least:g}, not {number:g}.")
     return number
 
 
 def whole(name: str, value: object, *, least: int = 1) -> int:
     """`value` as an int, at least `least`; 3.0 counts as 3."""
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        number = int(value)
-    elif isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and float(value).is_integer():
-        number = int(float(value))
-    else:
-        raise ValueError(f"{name} must be a whole number, not {value!r}.")
-    if not least <= number <= _MANY:
-        raise ValueError(f"{name} must lie between {least} and {_MANY}, not {str(number)[:12]}.")
+    number = any_whole(name, value, at_least=least)
+    if number > _MANY:
+        raise ValueError(f"{name} must be at most {_MANY}, not {str(number)[:12]}.")
     return number
 
 

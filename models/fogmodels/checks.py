@@ -1,4 +1,4 @@
-"""What the capacity models accept: a check returns the plain value or says in one sentence what is wrong."""
+"""What the models accept: a check returns the plain value or says in one sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ def finite(name: str, value: object, *, above: float | None = None, at_least: fl
     """A finite number, optionally bounded below."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, not {value!r}.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} is too large for a number.") from error
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, not {number}.")
     if above is not None and number <= above:
