@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 LEAST_INTERVAL_MS = 5000.0
 """spark.sql.streaming.realTimeMode.minBatchDuration."""
 
-STATE_SETTINGS = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    # Format 1 can mix up the files of a batch that failed half-way, so Spark refuses it in this mode.
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
-}
-"""Settings of a real-time query that keeps state."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlanFacts:

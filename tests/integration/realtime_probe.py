@@ -94,7 +94,6 @@ def spark() -> SparkSession:
         "spark.sql.shuffle.partitions": str(PARTITIONS),
         "spark.sql.session.timeZone": "UTC",
         "spark.log.level": "OFF",
-        **realtime.STATE_SETTINGS,
     }
     builder = SparkSession.builder
     for key, value in settings.items():
