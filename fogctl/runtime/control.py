@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FAILED, FogError
+
+
+@contextlib.contextmanager
+def short_name(path: Path) -> Iterator[str]:
+    """Another name of a socket file, valid in the body: sockets take names of up to 107 bytes only."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 def ask(path: Path, request: dict[str, Any], timeout_s: float = 5.0) -> dict[str, Any]:
@@ -15,7 +28,8 @@ def ask(path: Path, request: dict[str, Any], timeout_s: float = 5.0) -> dict[str
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout_s)
-            connection.connect(str(path))
+            with short_name(path) as name:
+                connection.connect(name)
             connection.sendall(json.dumps(request).encode() + b"\n")
             with connection.makefile("rb") as lines:
                 answer: dict[str, Any] = json.loads(lines.readline() or b"{}")

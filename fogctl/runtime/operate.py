@@ -13,8 +13,8 @@ from fogctl.errors import FAILED, FogError
 from fogctl.java import require_java
 from fogctl.runtime import app as apps
 from fogctl.runtime import audit as audits
-from fogctl.runtime import broker, deployment, kafka, spark
-from fogctl.runtime.app import App
+from fogctl.runtime import broker, deployment, kafka, realtime, spark
+from fogctl.runtime.app import App, Mode
 from fogctl.runtime.deployment import (
     AddReplica,
     Change,
@@ -26,7 +26,7 @@ from fogctl.runtime.deployment import (
     StartStage,
     StopStage,
 )
-from fogctl.runtime.pool import StagePool
+from fogctl.runtime.pool import SLOTS_PER_REPLICA, StagePool
 from fogctl.runtime.service import Services
 from fogctl.testbed.model import Role
 from fogctl.testbed.running import Running
@@ -101,7 +101,7 @@ class Apps:
                     audits.keys_of(servers, loaded.topic(stage.output)), self.sent(app)
                 )
                 for stage in loaded.stages
-                if stage.output in loaded.sinks and stage.keeps_keys
+                if stage.output in loaded.sinks and stage.output in loaded.numbered
             }
 
     # What changes it
@@ -116,6 +116,8 @@ class Apps:
         if current is not None:
             wanted = _keeping(current, wanted)
         deployment.check([*others, wanted], self.running.testbed)
+        for placement in wanted.stages:
+            _check_real_time(app, placement)
         return wanted, deployment.changes(current, wanted)
 
     def deploy(self, app: App, nodes_by_stage: Mapping[str, Sequence[str]], say: Say = quiet) -> list[Change]:
@@ -175,8 +177,10 @@ class Apps:
         wanted = current.with_stage(placement)
         others = [found for found in self.deployments() if found.app != current.app]
         deployment.check([*others, wanted], self.running.testbed)
+        app = apps.load(current.app_file)
+        _check_real_time(app, placement)
         steps = deployment.changes(current, wanted)
-        self._carry_out(apps.load(current.app_file), current, wanted, steps, say)
+        self._carry_out(app, current, wanted, steps, say)
         return steps
 
     def _carry_out(
@@ -247,6 +251,13 @@ class Apps:
         control = next(node.name for node in self.running.testbed.nodes if node.role is Role.control)
         pool = spark.Pool(app.name, placement.stage, control, placement.number)
         return StagePool(self.running, self.services, require_java(), app, app.stage(placement.stage), pool)
+
+
+def _check_real_time(app: App, placement: StagePlacement) -> None:
+    """Refuse a real-time stage that Spark would starve or refuse."""
+    stage = app.stage(placement.stage)
+    if stage.mode is Mode.real_time:
+        realtime.check(realtime.facts(stage, len(placement.replicas), SLOTS_PER_REPLICA))
 
 
 def _keeping(current: Deployment, wanted: Deployment) -> Deployment:

@@ -23,6 +23,8 @@ from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed.running import Running
 
 PATIENCE_S = 120.0
+SLOTS_PER_REPLICA = 1
+"""Tasks that one executor runs at a time."""
 _MEMORY_OVERHEAD_MB = 32
 
 
@@ -36,7 +38,7 @@ class StagePool:
     app: App
     stage: Stage
     pool: spark.Pool
-    cores: int = 1
+    cores: int = SLOTS_PER_REPLICA
 
     @property
     def folder(self) -> Path:
@@ -120,6 +122,8 @@ class StagePool:
         for service in self.services.all():
             if service.name.startswith(prefix):
                 self.services.stop(service.name)
+                if service.part == self.part:
+                    self.running.remove_part(service.node, self.part)
 
     def wait_until_running(self) -> None:
         """Return when the query runs; the app's own error, in one sentence, if it fails."""

@@ -24,6 +24,10 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
+from fogctl.runtime import realtime_plan
+from fogctl.runtime.control import short_name
+from fogctl.runtime.realtime import native_problem
+
 StageFunction = Callable[..., DataFrame]
 
 
@@ -105,19 +109,20 @@ def load_function(code: Path, name: str) -> StageFunction:
 
 def source(session: SparkSession, spec: Spec, topic: str, max_rows: int) -> DataFrame:
     """A topic as a stream of key, value (text) and timestamp."""
-    raw = (
+    reader = (
         session.readStream.format("kafka")
         .option("kafka.bootstrap.servers", spec.bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", max_rows)
         .option("kafka.fetch.max.wait.ms", "100")
         .option("kafka.receive.buffer.bytes", str(1 << 20))
         .option("kafka.request.timeout.ms", "10000")
         .option("kafka.default.api.timeout.ms", "15000")
-        .load()
     )
+    if spec.stage["mode"] != "real-time":  # there a batch has no bound: Spark refuses the option
+        reader = reader.option("maxOffsetsPerTrigger", max_rows)
+    raw = reader.load()
     return raw.select(col("key").cast("string"), col("value").cast("string"), col("timestamp"))
 
 
@@ -142,9 +147,12 @@ def start_query(session: SparkSession, spec: Spec, max_rows: int) -> StreamingQu
         .option("kafka.linger.ms", "5")
         .option("topic", spec.output_topic)
         .option("checkpointLocation", spec.checkpoint)
+        .outputMode(spec.stage["output_mode"])
     )
     if spec.stage["mode"] == "real-time":
-        writer = writer.outputMode("update").trigger(  # type: ignore[call-overload]
+        if (problem := native_problem(realtime_plan.facts(result))) is not None:
+            raise ValueError(problem)
+        writer = writer.trigger(  # type: ignore[call-overload]
             realTime=f"{max(5, int(spec.stage['freshness_ms'] / 1000))} seconds"
         )
     return writer.start()
@@ -260,7 +268,8 @@ def _serve(runner: Runner) -> socketserver.BaseServer:
     path.unlink(missing_ok=True)
     before = os.umask(0o177)
     try:
-        server = Server(str(path), Handler)
+        with short_name(path) as name:
+            server = Server(name, Handler)
     finally:
         os.umask(before)
     threading.Thread(target=server.serve_forever, daemon=True).start()
