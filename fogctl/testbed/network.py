@@ -79,6 +79,8 @@ def packet_counters(running: Running) -> dict[str, Any] | None:
 
 def trouble(running: Running) -> str | None:
     """What the backend could not get from the host (real-time priority), if anything."""
+    if running.record.backend is None:
+        return None
     with sentences():
         return warning(running.backend)
 

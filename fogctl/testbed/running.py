@@ -107,18 +107,24 @@ class Running:
     def apply(self, steps: Sequence[Step], latencies: LatencyMatrix | None = None) -> Running:
         """Make these steps, each in the ledger first; `latencies` is what is injected afterwards.
 
+        Live changes of latencies go with what the ledger holds already: only the record is written for them.
         Refuses while another fogctl changes the testbed. Answers the testbed as it is then.
         """
+        lasting = [step for step in steps if not isinstance(step, latency.LIVE)]
         with lock.held(self.state.folder):
-            ledger = Ledger(self.state.ledger, latency.ALL_STEP_TYPES, self.host.boot_id())
-            try:
-                make(steps, ledger, self.host)
-            finally:
-                ledger.close()
+            if lasting:
+                ledger = Ledger(self.state.ledger, latency.ALL_STEP_TYPES, self.host.boot_id())
+                try:
+                    make(lasting, ledger, self.host)
+                finally:
+                    ledger.close()
             record = self.state.load()
             if latencies is not None:
                 record = Record(record.testbed, latencies, record.backend)
                 self.state.save(record)
+            for step in steps:
+                if isinstance(step, latency.LIVE):
+                    step.apply(self.host)
         return Running(self.state, record, self.hierarchies, self.host)
 
     def set_share(self, node: str, fraction: float | None, part: str | None = None) -> None:
