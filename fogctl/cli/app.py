@@ -37,7 +37,9 @@ def list_apps(testbed: WhichOption = None, output: OutputOption = Format.table) 
     rows = []
     for name, file in apps.shipped_apps().items():
         loaded = apps.load(file)
-        stages = " → ".join(stage.name for stage in loaded.stages)
+        stages = ", ".join(
+            f"{stage.name} ({'+'.join(stage.inputs)} → {stage.output})" for stage in loaded.stages
+        )
         where = deployed.get(name)
         nodes = "; ".join(",".join(stage.nodes) for stage in where.stages) if where else ""
         rows.append({"app": name, "stages": stages, "inputs": list(loaded.sources), "deployed": nodes})
