@@ -13,7 +13,7 @@ import pytest
 RUNNER = Path(__file__).parents[2] / "benchmarks" / "models.py"
 
 GOOD = """
-from row import Row
+from benchmarks.row import Row
 def rows():
     yield Row("a sum", 2.0, "CPU ms", target=4.0, peer=8.0, peer_name="Peer", note="same | result")
     yield Row("cases", 3, "cases", target=3, more_is_better=True)
@@ -102,7 +102,7 @@ def test_a_missed_target_fails_the_run(
     runner: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "slow.py").write_text(
-        "from row import Row\ndef rows():\n    yield Row('slow', 9.0, 's', target=1.0)\n"
+        "from benchmarks.row import Row\ndef rows():\n    yield Row('slow', 9.0, 's', target=1.0)\n"
     )
     assert runner.main(["--only", "slow"], folder) == 1
     assert "NO" in capsys.readouterr().out

@@ -64,9 +64,12 @@ def test_a_delay_line_without_its_folder_is_a_problem(own_state: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("looks for leftovers on Linux only")
     socket = f"{own_state}/gone/net/delayline.sock"
-    sleep = [sys.executable, "-c", "import time; time.sleep(600)", "fognetem.delayline", socket]
-    with subprocess.Popen(sleep) as child:
+    code = "import time; print('ready', flush=True); time.sleep(600)"
+    sleep = [sys.executable, "-c", code, "fognetem.delayline", socket]
+    with subprocess.Popen(sleep, stdout=subprocess.PIPE, text=True) as child:
         try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"  # before that its command line may still be empty
             found = [finding for finding in doctor.leftovers(own_state) if socket in finding.says]
         finally:
             child.kill()
