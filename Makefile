@@ -14,7 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$p && break; done)
 # What the virtual testbed and its tests call on the host: command=Debian package.
-HOST_TOOLS := ip=iproute2 iptables=iptables
+HOST_TOOLS := ip=iproute2 iptables=iptables ping=iputils-ping
 
 .PHONY: help demo test test-unit test-integration test-vm lint format bench lock schema setup host-tools clean
 
