@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fognetem
 from fognetem import Backend, Choice, Endpoint, Kernel, NetemError, UserSpace
-from fognetem.kernel import ChangeDestination
 from fognetem.userspace import ChangePaths
 
 from fogctl.testbed import names
@@ -14,8 +13,8 @@ from fogctl.testbed.steps import STEP_TYPES, Step
 
 ALL_STEP_TYPES: tuple[type, ...] = (*STEP_TYPES, *fognetem.STEP_TYPES)
 """Every class of step a ledger may hold."""
-LIVE = (ChangePaths, ChangeDestination)
-"""Changes inside what the ledger holds already, a delay line or a namespace: they go with it."""
+LIVE = (ChangePaths,)
+"""Changes inside a process that the ledger holds already: they go with it."""
 
 
 def endpoints(testbed: Testbed) -> tuple[Endpoint, ...]:

@@ -126,7 +126,7 @@ def test_an_app_that_raises_is_refused_with_its_own_line_and_leaves_nothing(
 BAD_INPUT = {
     ("app", "deploy", "identity", "--on", "pi9"): "has no node pi9",
     ("app", "deploy", "identity", "--on", "cloud"): "role control",
-    ("app", "deploy", "nothing", "--on", "pi1"): "there is no app nothing",
+    ("app", "deploy", "nothing", "--on", "pi1"): 'there is no app "nothing"',
     ("app", "deploy", "identity", "--on", "copi=pi1"): "no stage copi",
     ("app", "scale", "identity", "copy", "--nodes", "pi1"): "is not deployed",
 }
