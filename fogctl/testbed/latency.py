@@ -40,6 +40,11 @@ def backend(testbed: Testbed, run_dir: str, name: str) -> Backend:
     return Kernel(endpoints(testbed)) if name == "kernel" else UserSpace(endpoints(testbed), run_dir)
 
 
+def wants_steering(backend: str | None) -> bool:
+    """Whether flows must be kept on one CPU each so that they stay in order."""
+    return backend != "userspace"
+
+
 def injects(step: Step) -> bool:
     """Whether a step is one of fognetem's."""
     return isinstance(step, fognetem.STEP_TYPES)

@@ -32,8 +32,12 @@ NETNS_FILES = "/etc/netns"
 LEAST_MEMORY_BYTES = 1 << 20
 
 
-def plan(testbed: Testbed, cgroups: Hierarchies) -> list[Step]:
-    """Every step that brings the testbed's nodes up, in order; latencies are fognetem's plan, after these."""
+def plan(testbed: Testbed, cgroups: Hierarchies, *, steer: bool = True) -> list[Step]:
+    """Every step that brings the testbed's nodes up, in order; latencies are fognetem's plan, after these.
+
+    `steer` keeps flows on one CPU each. A delay line in user space keeps the order itself, and steering would
+    only put packets behind it on its own CPU.
+    """
     check(testbed, cgroups)
     steps: list[Step] = [*shared_steps(cgroups)]
     for hierarchy in cgroups.used:
@@ -42,8 +46,11 @@ def plan(testbed: Testbed, cgroups: Hierarchies) -> list[Step]:
     steps += _switch(testbed)
     for index, node in enumerate(testbed.nodes):
         steps += _node(testbed, index, node, cgroups)
-    ports = tuple(_port(names.DATA, index) for index in range(len(testbed.nodes)))
-    steps.append(SteerFlows(names.switch(testbed.name), ports))
+    if steer:
+        ports = tuple(_port(names.DATA, index) for index in range(len(testbed.nodes)))
+        steps.append(SteerFlows(names.switch(testbed.name), ports))
+        for node in testbed.nodes:
+            steps.append(SteerFlows(names.namespace(testbed.name, node.name), (names.DATA,)))
     return steps
 
 
@@ -113,7 +120,6 @@ def _node(testbed: Testbed, index: int, node: Node, cgroups: Hierarchies) -> Ite
     ):
         port = _port(interface, index)
         yield AddLink(namespace, interface, f"{address}/{names.PREFIX_LENGTH}", switch, port, interface)
-    yield SteerFlows(namespace, (names.DATA,))
     if len(testbed.nodes) > 1:
         yield AddNeighbours(namespace, names.DATA, index, len(testbed.nodes))
     yield MakeFolder(f"{NETNS_FILES}/{namespace}")

@@ -107,7 +107,7 @@ class Running:
     def apply(self, steps: Sequence[Step], latencies: LatencyMatrix | None = None) -> Running:
         """Make these steps, each in the ledger first; `latencies` is what is injected afterwards.
 
-        What a delay line is told goes with the delay line, which the ledger holds: that only enters the record.
+        What a delay line is told goes with the delay line, which the ledger holds: it only enters the record.
         Refuses while another fogctl changes the testbed. Answers the testbed as it is then.
         """
         lasting = [step for step in steps if not isinstance(step, latency.LIVE)]

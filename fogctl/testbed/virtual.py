@@ -109,14 +109,17 @@ class Virtual:
     def _plan(self, ledger: Ledger) -> tuple[list[Step], list[Step], Choice | None]:
         """The steps for the nodes, those for the latencies, and which backend injects them."""
         run_dir = str(self._state.network)
-        nodes = planning.plan(self._testbed, self._host.cgroup_hierarchies())
+        hierarchies = self._host.cgroup_hierarchies()
+        planning.check(self._testbed, hierarchies)
         with _as_fog_error():
             choice = self._choice_in_use(ledger, run_dir)
             if choice is None:
                 choice = latency.choose(self._testbed, run_dir, self._host)
-            if choice is None:
-                return nodes, [], None
-            return nodes, [*fognetem.plan(self._testbed.latencies, choice.backend)], choice
+            injected: list[Step] = []
+            if choice is not None:
+                injected += fognetem.plan(self._testbed.latencies, choice.backend)
+        steer = choice is None or latency.wants_steering(choice.name)
+        return planning.plan(self._testbed, hierarchies, steer=steer), injected, choice
 
     def _choice_in_use(self, ledger: Ledger, run_dir: str) -> Choice | None:
         """The backend a running testbed has: it proved itself, and trying again takes a second."""
@@ -141,7 +144,8 @@ class Virtual:
         """What is there and what is missing."""
         running = self.running
         hierarchies = running.hierarchies
-        wanted = planning.plan(running.testbed, hierarchies)
+        steer = latency.wants_steering(running.record.backend)
+        wanted = planning.plan(running.testbed, hierarchies, steer=steer)
         if running.record.backend is not None:
             wanted += fognetem.plan(running.latencies, running.backend)
         if os.geteuid() != 0:  # only root sees inside network namespaces
