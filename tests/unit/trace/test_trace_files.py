@@ -79,7 +79,7 @@ def test_recorded_rides_are_read_and_few_are_faulty() -> None:
 
 
 def _truncated_gzip() -> bytes:
-    return gzip.compress(b"6,START,2013-01-01 00:00:00\n" * 1000)[:60]
+    return gzip.compress(b"6,START,2013-01-01 00:00:00\n" * 1000, mtime=0)[:60]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,7 @@ def _truncated_gzip() -> bytes:
         (b"PAR1 cut off", "cannot be read as a trace"),
         (b"a,a\n1,2\n", "stands twice"),
     ],
+    ids=["empty", "other columns", "binary", "cut gzip", "cut parquet", "column twice"],
 )
 def test_files_that_are_no_traces_get_one_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "trace.csv"
