@@ -235,7 +235,7 @@ class LinuxHost:
 
     def neighbours(self, namespace: str, interface: str) -> dict[str, str]:
         """The addresses a namespace knows for good on an interface, with the hardware addresses."""
-        if interface not in self.links(namespace):
+        if self.namespace_inode(namespace) is None or interface not in self.links(namespace):
             return {}
         with self.inside(namespace):
             return neighbours.permanent(socket.if_nametoindex(interface))
