@@ -276,3 +276,12 @@ class TestExec:
         assert pi1["cpu_quota_cores"] == QUOTA_CORES
         assert pi1["memory_limit_bytes"] == MEMORY_BYTES
         assert (pi1["address"], pi1["management_address"]) == ("10.77.0.2", "10.78.0.2")
+
+
+def test_nodes_know_each_other_for_good_so_that_many_do_not_fill_the_table(virtual: Virtual) -> None:
+    running = virtual.running
+    addresses = {endpoint.node: endpoint.address for endpoint in running.endpoints}
+    for node in addresses:
+        known = running.host.neighbours(running.namespace(node), "data0")
+        others = {address for other, address in addresses.items() if other != node}
+        assert set(known) == others
