@@ -1,0 +1,1 @@
+"""What stages and nodes say of themselves: measured, exposed, and read directly or through Prometheus."""
