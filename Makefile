@@ -14,22 +14,28 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$p && break; done)
 # What the virtual testbed and its tests call on the host: command=Debian package.
-HOST_TOOLS := ip=iproute2 iptables=iptables ping=iputils-ping
+HOST_TOOLS := ip=iproute2 iptables=iptables ping=iputils-ping mosquitto=mosquitto prometheus=prometheus
+# What the tests call besides.
+TEST_TOOLS := chromium=chromium
+# Debian packages start their services when they are installed; only the programs are wanted here.
+QUIET_INSTALL = policy=/usr/sbin/policy-rc.d; if [ ! -e $$policy ]; then \
+	printf '\#!/bin/sh\nexit 101\n' > $$policy; chmod +x $$policy; trap "rm -f $$policy" EXIT; fi; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: help demo test test-unit test-integration test-vm lint format bench lock schema setup host-tools clean
+.PHONY: help demo test test-unit test-integration test-vm lint format bench lock schema setup host-tools test-tools clean
 
 help:
 	@sed -n '2,5p' Makefile | sed 's/^# *//'
 
 setup: host-tools $(STAMP)
 
-host-tools:
-	@missing=; for pair in $(HOST_TOOLS); do \
+host-tools test-tools:
+	@missing=; for pair in $(if $(filter test-tools,$@),$(TEST_TOOLS),$(HOST_TOOLS)); do \
 		PATH="$$PATH:/usr/sbin:/sbin" command -v $${pair%%=*} >/dev/null 2>&1 || missing="$$missing $${pair#*=}"; done; \
 	if [ "$$(uname -s)" = Linux ] && [ -n "$$missing" ]; then \
 		if [ -n "$(ROOT)" ] && [ -n "$(APT)" ]; then \
 			echo "Installing Debian packages:$$missing"; \
-			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+			$(QUIET_INSTALL) $$missing >/dev/null; \
 		else echo "Not installed (needs root):$$missing; the parts that need them are skipped."; fi; fi
 
 # The virtual environment holds exactly requirements.lock, plus fogctl itself in editable form, plus a Java
@@ -54,11 +60,11 @@ demo: setup
 
 test: test-unit test-integration
 
-test-unit: setup
+test-unit: setup test-tools
 	@echo "== unit tests"
 	$(BIN)/pytest tests/unit -q -n auto
 
-test-integration: setup
+test-integration: setup test-tools
 	@echo "== integration tests (real namespaces, cgroups and packets; they need root)"
 	$(BIN)/pytest tests/integration -q
 

@@ -1,4 +1,4 @@
-"""One look at a stage and at a node. Live readers and the simulator give the same values, policies read them."""
+"""One look at a stage and at a node: live readers and the simulator give it, policies read it."""
 
 from __future__ import annotations
 
@@ -60,8 +60,7 @@ class NodeMetrics:
     memory_bytes: int
     memory_limit_bytes: int | None
     pressure: Mapping[str, float] = field(default_factory=dict)
-    """Pressure stall information, `cpu`, `memory`, `io`: share of time some task waited; empty where the kernel
-    does not tell."""
+    """Share of time some task waited for `cpu`, `memory` or `io`; empty where the kernel hides it."""
 
 
 class Reader(Protocol):
