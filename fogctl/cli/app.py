@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
 from fogctl.cli.testbed import DryRunOption, WhichOption, which
-from fogctl.errors import FAILED, REFUSED, FogError
+from fogctl.errors import FAILED, FogError
 
 if TYPE_CHECKING:
     from fogctl.runtime.deployment import Change
@@ -33,7 +32,7 @@ def list_apps(testbed: WhichOption = None, output: OutputOption = Format.table) 
     """
     from fogctl.runtime import app as apps
 
-    deployed = {found.app: found for found in _apps(testbed).deployments()} if _is_up(testbed) else {}
+    deployed = {found.app: found for found in running_apps(testbed).deployments()} if _is_up(testbed) else {}
     rows = []
     for name, file in apps.shipped_apps().items():
         loaded = apps.load(file)
@@ -88,7 +87,7 @@ def deploy(
 
     loaded = apps.load(what)
     nodes = _nodes_by_stage(on, [stage.name for stage in loaded.stages])
-    found = _apps(testbed)
+    found = running_apps(testbed)
     if dry_run:
         _, steps = found.plan(loaded, nodes)
         emit(output, [step.describe() for step in steps], *(step.describe() for step in steps or []))
@@ -110,7 +109,7 @@ def status(
     Example:
       sudo fogctl app status taxi
     """
-    data = _apps(testbed).status(name)
+    data = running_apps(testbed).status(name)
     rows = [_stage_row(stage) for stage in data["stages"]]
     columns = ("stage", "state", "on", "batch", "rows/s in", "rows/s out", "batch ms", "lag")
     emit(output, data, table(name, columns, rows))
@@ -136,7 +135,7 @@ def scale(
       sudo fogctl app scale taxi nearest --nodes pi1,pi2,pi3
     """
     began = time.monotonic()
-    steps = _apps(testbed).scale(name, stage, nodes.split(","), _say)
+    steps = running_apps(testbed).scale(name, stage, nodes.split(","), _say)
     _done(output, steps, f"{name}.{stage} runs on {nodes}", began)
 
 
@@ -162,7 +161,7 @@ def share(
     except ValueError as error:
         raise FogError(str(error), key="amount") from error
     began = time.monotonic()
-    steps = _apps(testbed).share(name, stage, fraction, nodes.split(",") if nodes else None)
+    steps = running_apps(testbed).share(name, stage, fraction, nodes.split(",") if nodes else None)
     _done(output, steps, f"{name}.{stage} has {fraction:.0%}", began)
 
 
@@ -180,7 +179,7 @@ def logs(
       sudo fogctl app logs taxi
       sudo fogctl app logs taxi nearest.driver -n 100
     """
-    found = _apps(testbed)
+    found = running_apps(testbed)
     folder = found.services.log("x").parent
     if part is None:
         for path in sorted(folder.glob(f"{name}.*.log")):
@@ -206,35 +205,12 @@ def rm(
     Example:
       sudo fogctl app rm taxi
     """
-    _apps(testbed).remove(name, keep_state=keep_state, say=_say)
+    running_apps(testbed).remove(name, keep_state=keep_state, say=_say)
     typer.echo(f"{name} is gone" + ("; its state is kept" if keep_state else ""))
 
 
-def audit(
-    name: Annotated[str, typer.Argument(help="A deployed app.")],
-    testbed: WhichOption = None,
-    output: OutputOption = Format.table,
-) -> None:
-    """Count every record sent among the results. Exit 3 if one is lost.
-
-    \b
-    Example:
-      sudo fogctl audit taxi
-    """
-    found = _apps(testbed).audit(name)
-    rows = [(stream, a.sent, a.seen, a.lost, a.duplicates, a.foreign) for stream, a in found.items()]
-    data = {stream: dataclasses.asdict(result) for stream, result in found.items()}
-    emit(output, data, table(name, ("stream", "sent", "seen", "lost", "duplicates", "foreign"), rows))
-    for stream, result in found.items():
-        if not result.ok:
-            raise FogError(
-                f"{stream}: {result.lost} of {result.sent} records are missing",
-                hint="wait until the lag is 0 and ask again: fogctl app status",
-                exit_code=REFUSED,
-            )
-
-
-def _apps(testbed: str | None) -> Apps:
+def running_apps(testbed: str | None) -> Apps:
+    """The apps on the testbed that is meant; FogError if it is not up."""
     from fogctl.runtime.operate import Apps
     from fogctl.testbed.running import Running
     from fogctl.testbed.virtual import require_root

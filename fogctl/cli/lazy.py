@@ -20,7 +20,7 @@ COMMANDS = {
     "board": "fogctl.cli.board:app",
     "app": "fogctl.cli.app:app",
     "trace": "fogctl.cli.trace:app",
-    "audit": "fogctl.cli.app:audit",
+    "audit": "fogctl.cli.audit:audit",
     "plan": "fogctl.cli.plan:app",
     "place": "fogctl.cli.place:place",
     "schema": "fogctl.cli.schema:schema",
