@@ -138,8 +138,8 @@ def replay(
         TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(),
     )
-    with reachable(running) as servers:
-        sink = KafkaSink(servers, topic)
+    with reachable(running) as connection:
+        sink = KafkaSink(connection, topic)
     deployed.will_have_sent(app, first + due_s.size)
     with Progress(*columns, console=stderr(), transient=True) as bar:
         task = bar.add_task("", total=due_s.size)

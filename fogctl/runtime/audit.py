@@ -10,6 +10,8 @@ import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 from numpy.typing import NDArray
 
+from fogctl.runtime.kafka_config import KafkaConnection
+
 
 @dataclass(frozen=True, slots=True)
 class Audit:
@@ -52,9 +54,9 @@ def _audit(times: NDArray[np.int64], foreign: int) -> Audit:
     )
 
 
-def keys_of(servers: str, topic: str, patience_s: float = 30.0) -> list[bytes | None]:
+def keys_of(connection: KafkaConnection, topic: str, patience_s: float = 30.0) -> list[bytes | None]:
     """The keys of everything in a topic, from its beginning to its end at the time of asking."""
-    consumer = KafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, fetch_max_wait_ms=100)
+    consumer = KafkaConsumer(**connection.for_kafka_python(), enable_auto_commit=False, fetch_max_wait_ms=100)
     try:
         partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
         consumer.assign(partitions)

@@ -97,12 +97,12 @@ def management_address(testbed: Testbed) -> str:
 
 
 def management_servers(testbed: Testbed) -> str:
-    """What replay, audit and administration connect to, from the switch's namespace."""
+    """Where the embedded broker is for replay, audit and administration, from the switch's namespace."""
     return f"{management_address(testbed)}:{MANAGEMENT_PORT}"
 
 
-def bootstrap_servers(testbed: Testbed) -> str:
-    """What apps connect to."""
+def data_servers(testbed: Testbed) -> str:
+    """Where the embedded broker is for apps."""
     return f"{broker_node(testbed)}:{DATA_PORT}"
 
 

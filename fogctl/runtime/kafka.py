@@ -1,4 +1,4 @@
-"""Talking to the testbed's broker from the host: topics, and where clients connect."""
+"""Talking to the testbed's Kafka from the host, embedded or external: where to connect, topics."""
 
 from __future__ import annotations
 
@@ -11,38 +11,66 @@ from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from fogctl.errors import FAILED, FogError
 from fogctl.runtime import broker
+from fogctl.runtime.kafka_config import KafkaConnection, Security
 from fogctl.testbed import names
+from fogctl.testbed.model import ExternalKafka, Role, Testbed
 from fogctl.testbed.running import Running
 
 
-@contextlib.contextmanager
-def reachable(running: Running) -> Iterator[str]:
-    """Inside the body the broker can be reached; yields what to connect to.
+def app_connection(testbed: Testbed) -> KafkaConnection:
+    """What apps on the nodes connect to."""
+    if testbed.kafka is not None:
+        return _external(testbed.kafka)
+    return KafkaConnection(broker.data_servers(testbed))
 
+
+@contextlib.contextmanager
+def reachable(running: Running) -> Iterator[KafkaConnection]:
+    """Inside the body Kafka can be reached; yields what to connect to.
+
+    The embedded broker is reached through the management network, an external one from the control node.
     Connections opened there stay usable afterwards, and so do the threads started there.
     """
-    with inside(names.switch(running.testbed.name)):
-        yield broker.management_servers(running.testbed)
+    testbed = running.testbed
+    if testbed.kafka is not None:
+        control = next(node.name for node in testbed.nodes if node.role is Role.control)
+        with inside(running.namespace(control)):
+            yield _external(testbed.kafka)
+    else:
+        with inside(names.switch(testbed.name)):
+            yield KafkaConnection(broker.management_servers(testbed))
+
+
+def _external(kafka: ExternalKafka) -> KafkaConnection:
+    return KafkaConnection(",".join(kafka.servers), Security(kafka.tls, kafka.sasl))
+
+
+@contextlib.contextmanager
+def administration(running: Running) -> Iterator[KafkaAdminClient]:
+    """An administrator of the testbed's Kafka, for as long as the body lasts."""
+    with reachable(running) as connection:
+        admin = KafkaAdminClient(**connection.for_kafka_python())
+        try:
+            yield admin
+        finally:
+            admin.close()
 
 
 def ensure_topics(running: Running, topics: Mapping[str, int]) -> None:
-    """Have these topics with at least so many partitions; FogError if one has another number."""
+    """Have these topics with exactly so many partitions; FogError if one is there with another number.
+
+    Nothing is made before every topic that is there was looked at.
+    """
     try:
-        with reachable(running) as servers:
-            admin = KafkaAdminClient(bootstrap_servers=servers)
-            try:
-                there = set(admin.list_topics())
-                lacking = {name: count for name, count in topics.items() if name not in there}
-                if lacking:
-                    with contextlib.suppress(TopicAlreadyExistsError):
-                        admin.create_topics(
-                            {
-                                name: {"num_partitions": count, "replication_factor": 1}
-                                for name, count in lacking.items()
-                            }
-                        )
-            finally:
-                admin.close()
+        with administration(running) as admin:
+            there = set(admin.list_topics())
+            known = [name for name in topics if name in there]
+            for found in admin.describe_topics(known) if known else []:
+                check_partitions(found["name"], len(found["partitions"]), topics[found["name"]])
+            lacking = {name: count for name, count in topics.items() if name not in there}
+            if lacking:
+                with contextlib.suppress(TopicAlreadyExistsError):
+                    admin.create_topics({name: {"num_partitions": count} for name, count in lacking.items()})
     except (KafkaError, OSError) as error:
         raise FogError(
             f"the broker refused the topics {', '.join(topics)}: {error}",
@@ -51,13 +79,22 @@ def ensure_topics(running: Running, topics: Mapping[str, int]) -> None:
         ) from error
 
 
+def check_partitions(topic: str, found: int, asked: int) -> None:
+    """Refuse a topic whose number of partitions is not the one the app asks for.
+
+    Changing it would move keys to other partitions and break the checkpoints of the topic's readers.
+    """
+    if found != asked:
+        app = topic.partition(".")[0]
+        raise FogError(
+            f"topic {topic} has {found} partitions, but the app asks for {asked}",
+            hint=f"say partitions: {found} in its app.yaml, or remove its state too: fogctl app rm {app}",
+        )
+
+
 def delete_topics(running: Running, topics: list[str]) -> None:
     """Remove these topics; those that are gone already do not matter."""
-    with contextlib.suppress(KafkaError, OSError), reachable(running) as servers:
-        admin = KafkaAdminClient(bootstrap_servers=servers)
-        try:
-            there = set(admin.list_topics())
-            if gone := [name for name in topics if name in there]:
-                admin.delete_topics(gone)
-        finally:
-            admin.close()
+    with contextlib.suppress(KafkaError, OSError), administration(running) as admin:
+        there = set(admin.list_topics())
+        if gone := [name for name in topics if name in there]:
+            admin.delete_topics(gone)

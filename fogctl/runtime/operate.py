@@ -95,10 +95,10 @@ class Apps:
     def audit(self, app: str) -> dict[str, audits.Audit]:
         """For each result stream that keeps record numbers: what became of the records sent."""
         loaded = apps.load(self.get(app).app_file)
-        with kafka.reachable(self.running) as servers:
+        with kafka.reachable(self.running) as connection:
             return {
                 stage.output: audits.count(
-                    audits.keys_of(servers, loaded.topic(stage.output)), self.sent(app)
+                    audits.keys_of(connection, loaded.topic(stage.output)), self.sent(app)
                 )
                 for stage in loaded.stages
                 if stage.output in loaded.sinks and stage.output in loaded.numbered

@@ -17,8 +17,8 @@ from fogctl.errors import FAILED, FogError
 from fogctl.java import Java
 from fogctl.runtime import jars, spark
 from fogctl.runtime.app import App, Stage, as_json
-from fogctl.runtime.broker import bootstrap_servers
 from fogctl.runtime.control import ask
+from fogctl.runtime.kafka import app_connection
 from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed.running import Running
 
@@ -183,7 +183,7 @@ class StagePool:
                 executor_cores=self.cores,
                 jars=jars.class_path(jars.CONNECTOR),
             ),
-            "bootstrap": bootstrap_servers(self.running.testbed),
+            "kafka": app_connection(self.running.testbed).to_json(),
             "input_topics": [self.app.topic(stream) for stream in self.stage.inputs],
             "output_topic": self.app.topic(self.stage.output),
             "checkpoint": str(self.folder / "checkpoint"),

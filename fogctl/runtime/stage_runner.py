@@ -26,6 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from fogctl.runtime import realtime_plan
 from fogctl.runtime.control import short_name
+from fogctl.runtime.kafka_config import KafkaConnection
 from fogctl.runtime.realtime import native_problem
 
 StageFunction = Callable[..., DataFrame]
@@ -39,7 +40,7 @@ class Spec:
     stage: dict[str, Any]
     code: str
     settings: dict[str, str]
-    bootstrap: str
+    kafka: KafkaConnection
     input_topics: tuple[str, ...]
     output_topic: str
     checkpoint: str
@@ -51,7 +52,8 @@ class Spec:
     def read(cls, path: Path) -> Spec:
         """The specification in a JSON file."""
         data = json.loads(path.read_text())
-        return cls(**{**data, "input_topics": tuple(data["input_topics"])})
+        kafka = KafkaConnection.from_json(data["kafka"])
+        return cls(**{**data, "kafka": kafka, "input_topics": tuple(data["input_topics"])})
 
 
 @dataclass(slots=True)
@@ -111,7 +113,7 @@ def source(session: SparkSession, spec: Spec, topic: str, max_rows: int) -> Data
     """A topic as a stream of key, value (text) and timestamp."""
     reader = (
         session.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", spec.bootstrap)
+        .options(**spec.kafka.for_spark())
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
@@ -142,7 +144,7 @@ def start_query(session: SparkSession, spec: Spec, max_rows: int) -> StreamingQu
         result.select(col("key").cast("string"), col("value").cast("string"))
         .writeStream.format("kafka")
         .queryName(f"{spec.app}.{spec.stage['name']}")
-        .option("kafka.bootstrap.servers", spec.bootstrap)
+        .options(**spec.kafka.for_spark())
         .option("kafka.acks", "all")
         .option("kafka.linger.ms", "5")
         .option("topic", spec.output_topic)

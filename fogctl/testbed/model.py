@@ -49,6 +49,34 @@ class LatencyChange:
 
 
 @dataclass(frozen=True, slots=True)
+class KafkaTls:
+    """How the brokers of a Kafka prove who they are, and how we do; PEM files."""
+
+    ca: str | None = None
+    """Who is trusted; None: whom the system trusts."""
+    cert: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSasl:
+    """How to log in to a Kafka."""
+
+    mechanism: str
+    username: str
+    password_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalKafka:
+    """A Kafka that runs already, instead of the testbed's own broker."""
+
+    servers: tuple[str, ...]
+    tls: KafkaTls | None = None
+    sasl: KafkaSasl | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Testbed:
     """Nodes, the latencies between them, and how those change over time."""
 
@@ -59,6 +87,8 @@ class Testbed:
     schedule: tuple[LatencyChange, ...] = ()
     tolerance_ms: float = 2.0
     """How far a measured RTT may be off before a run is refused."""
+    kafka: ExternalKafka | None = None
+    """None: the embedded broker."""
 
     def node(self, name: str) -> Node:
         """The node of that name; KeyError if there is none."""

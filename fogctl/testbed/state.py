@@ -15,7 +15,7 @@ from fognetem.matrix import LatencyMatrix
 from fognetem.matrix import Path as NetworkPath
 
 from fogctl.errors import FAILED, FogError
-from fogctl.testbed.model import Kind, LatencyChange, Node, Role, Testbed
+from fogctl.testbed.model import ExternalKafka, KafkaSasl, KafkaTls, Kind, LatencyChange, Node, Role, Testbed
 
 DEFAULT_STATE_DIR = "/var/lib/fogctl"
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -128,6 +128,7 @@ def to_json(record: Record) -> dict[str, Any]:
             for change in testbed.schedule
         ],
         "tolerance_ms": testbed.tolerance_ms,
+        "kafka": None if testbed.kafka is None else dataclasses.asdict(testbed.kafka),
         "injected": record.latencies.to_dict(),
         "backend": record.backend,
     }
@@ -145,5 +146,17 @@ def from_json(data: dict[str, Any]) -> Record:
             for entry in data["schedule"]
         ),
         tolerance_ms=data["tolerance_ms"],
+        kafka=_kafka(data.get("kafka")),
     )
     return Record(testbed, LatencyMatrix.from_dict(data["injected"]), data["backend"])
+
+
+def _kafka(data: dict[str, Any] | None) -> ExternalKafka | None:
+    if data is None:
+        return None
+    tls, sasl = data["tls"], data["sasl"]
+    return ExternalKafka(
+        tuple(data["servers"]),
+        None if tls is None else KafkaTls(**tls),
+        None if sasl is None else KafkaSasl(**sasl),
+    )

@@ -8,24 +8,25 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
 from fogctl.errors import FAILED, FogError
+from fogctl.runtime.kafka_config import KafkaConnection
 
 
 class KafkaSink:
     """Sends numbered records to a topic; the key is the number. Satisfies `fogctl.trace.replay.Sink`."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, connection: KafkaConnection, topic: str) -> None:
         self._topic = topic
         self._failure: BaseException | None = None
         try:
             self._producer = KafkaProducer(
-                bootstrap_servers=servers,
+                **connection.for_kafka_python(),
                 acks="all",
                 linger_ms=2,
                 retries=1_000_000,
                 delivery_timeout_ms=120_000,
             )
         except KafkaError as error:
-            raise FogError(f"no broker answers at {servers}: {error}", exit_code=FAILED) from error
+            raise FogError(f"no broker answers at {connection.servers}: {error}", exit_code=FAILED) from error
 
     def send(self, number: int, value: bytes) -> None:
         """Hand a record to the producer, which sends it within two milliseconds."""
