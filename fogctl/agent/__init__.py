@@ -1,0 +1,1 @@
+"""The agent: a loop that looks at a running app, asks a policy, and changes the deployment within limits."""

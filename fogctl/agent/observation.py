@@ -1,0 +1,65 @@
+"""What a policy sees: one look at an app, its nodes and its deployment, all from the same moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fogctl.metrics.values import NodeMetrics, StageMetrics
+from fogctl.runtime.deployment import WHOLE, Deployment, StagePlacement
+
+
+@dataclass(frozen=True, slots=True)
+class HostMetrics:
+    """The machine that the nodes share, where they do (a virtual testbed)."""
+
+    memory_available_bytes: int
+    memory_total_bytes: int
+    cpu_busy: float | None = None
+    """Share of all cores in use, 0 to 1; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """An app at a moment. A node or stage without metrics did not answer: nothing may be placed on it."""
+
+    at_s: float
+    """When it was taken, on the target's clock."""
+    app: str
+    stages: tuple[StageMetrics, ...]
+    nodes: tuple[NodeMetrics, ...]
+    deployment: Deployment
+    arrivals: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """By stage: when records arrived in the window (seconds, ascending), for policies that fit a process."""
+    others: Mapping[str, float] = field(default_factory=dict)
+    """By node: the shares that replicas of other apps have there."""
+    host: HostMetrics | None = None
+
+    def stage(self, name: str) -> StageMetrics | None:
+        """The metrics of a stage; None if it did not answer."""
+        return next((found for found in self.stages if found.stage == name), None)
+
+    def node(self, name: str) -> NodeMetrics | None:
+        """The metrics of a node; None if it did not answer."""
+        return next((found for found in self.nodes if found.node == name), None)
+
+    def placement(self, stage: str) -> StagePlacement:
+        """Where a stage runs; FogError if the app has no such stage."""
+        return self.deployment.stage(stage)
+
+    def free_share(self, node: str) -> float:
+        """What no replica of any app has of a node, 0 to 1."""
+        own = sum(
+            replica.share
+            for placement in self.deployment.stages
+            for replica in placement.replicas
+            if replica.node == node
+        )
+        return max(0.0, WHOLE - own - self.others.get(node, 0.0))
+
+    def cpu_utilisation(self, stage: str) -> float | None:
+        """Cores used over cores allowed, on the nodes of a stage together; None where no node tells both."""
+        found = [metrics for node in self.placement(stage).nodes if (metrics := self.node(node)) is not None]
+        limited = [(m.cpu_used_cores, m.cpu_quota_cores) for m in found if m.cpu_quota_cores]
+        allowed = sum(quota for _, quota in limited if quota)
+        return sum(used for used, _ in limited) / allowed if allowed else None
