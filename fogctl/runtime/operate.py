@@ -15,6 +15,7 @@ from fogctl.runtime import app as apps
 from fogctl.runtime import audit as audits
 from fogctl.runtime import broker, deployment, kafka, realtime, spark
 from fogctl.runtime.app import App, Mode
+from fogctl.runtime.change_lock import changing
 from fogctl.runtime.deployment import (
     AddReplica,
     Change,
@@ -122,43 +123,47 @@ class Apps:
 
     def deploy(self, app: App, nodes_by_stage: Mapping[str, Sequence[str]], say: Say = quiet) -> list[Change]:
         """Have the app run on exactly these nodes; answers what was changed."""
-        wanted, steps = self.plan(app, nodes_by_stage)
-        require_java()
-        if steps:
-            say("starting the broker")
-            broker.start(self.running, self.services)
-            kafka.ensure_topics(self.running, app.topics)
-        current = next((found for found in self.deployments() if found.app == app.name), None)
-        self._carry_out(app, current, wanted, steps, say)
-        return steps
+        with changing(self.running, app.name):
+            wanted, steps = self.plan(app, nodes_by_stage)
+            require_java()
+            if steps:
+                say("starting the broker")
+                broker.start(self.running, self.services)
+                kafka.ensure_topics(self.running, app.topics)
+            current = next((found for found in self.deployments() if found.app == app.name), None)
+            self._carry_out(app, current, wanted, steps, say)
+            return steps
 
     def scale(self, name: str, stage: str, nodes: Sequence[str], say: Say = quiet) -> list[Change]:
         """Have a stage run on exactly these nodes."""
-        placement, old = self._stage(name, stage)
-        shares = {replica.node: replica.share for replica in old.replicas}
-        replicas = tuple(Replica(node, shares.get(node, 1.0)) for node in dict.fromkeys(nodes))
-        return self._replace(placement, replace(old, replicas=replicas), say)
+        with changing(self.running, name):
+            placement, old = self._stage(name, stage)
+            shares = {replica.node: replica.share for replica in old.replicas}
+            replicas = tuple(Replica(node, shares.get(node, 1.0)) for node in dict.fromkeys(nodes))
+            return self._replace(placement, replace(old, replicas=replicas), say)
 
     def share(self, name: str, stage: str, share: float, nodes: Sequence[str] | None = None) -> list[Change]:
         """Give a stage's replicas (all, or those on some nodes) this share of their nodes."""
-        placement, old = self._stage(name, stage)
-        chosen = set(nodes if nodes is not None else old.nodes)
-        if unknown := chosen - set(old.nodes):
-            raise FogError(
-                f"stage {stage} has no replica on {', '.join(sorted(unknown))}",
-                hint=f"it runs on {', '.join(old.nodes)}",
-            )
-        replicas = tuple(Replica(r.node, share) if r.node in chosen else r for r in old.replicas)
-        return self._replace(placement, replace(old, replicas=replicas), quiet)
+        with changing(self.running, name):
+            placement, old = self._stage(name, stage)
+            chosen = set(nodes if nodes is not None else old.nodes)
+            if unknown := chosen - set(old.nodes):
+                raise FogError(
+                    f"stage {stage} has no replica on {', '.join(sorted(unknown))}",
+                    hint=f"it runs on {', '.join(old.nodes)}",
+                )
+            replicas = tuple(Replica(r.node, share) if r.node in chosen else r for r in old.replicas)
+            return self._replace(placement, replace(old, replicas=replicas), quiet)
 
     def remove(self, name: str, *, keep_state: bool = False, say: Say = quiet) -> None:
         """Stop an app; its topics and checkpoints go too unless they are to be kept."""
-        found = self.get(name)
-        app = apps.load(found.app_file)
-        self._carry_out(app, found, None, deployment.changes(found, None), say)
-        if not keep_state:
-            kafka.delete_topics(self.running, list(app.topics))
-            shutil.rmtree(self._folder / name, ignore_errors=True)
+        with changing(self.running, name):
+            found = self.get(name)
+            app = apps.load(found.app_file)
+            self._carry_out(app, found, None, deployment.changes(found, None), say)
+            if not keep_state:
+                kafka.delete_topics(self.running, list(app.topics))
+                shutil.rmtree(self._folder / name, ignore_errors=True)
 
     # Inner workings
 
@@ -228,6 +233,7 @@ class Apps:
                 pool.lift(replica.node)
                 try:
                     pool.add(replica.node)
+                    pool.warm(replica.node)
                 finally:
                     pool.limit(replica.node, replica.share)
             case SetShare(replica=replica):

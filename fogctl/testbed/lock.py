@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -14,15 +15,21 @@ from pathlib import Path
 from fogctl.errors import REFUSED, FogError
 
 LOCK = "lock"
+_PAUSE_S = 0.05
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold the testbed's lock during the body, or refuse; the folder is made if missing.
+def held(
+    folder: Path, what: str | None = None, *, patience_s: float = 0.0, command: str | None = None
+) -> Iterator[None]:
+    """Hold a testbed's lock during the body, or refuse; the folder is made if missing.
 
+    `what` is the thing that the folder's lock stands for (otherwise the testbed of the folder's name), and
+    `command` what the holder does (otherwise its command line). With patience, it waits before it refuses.
     The kernel frees the lock when its holder ends, however it ends, so a lock is never stale.
     """
     path = folder / LOCK
+    deadline = time.monotonic() + patience_s
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -31,7 +38,10 @@ def held(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             said = os.read(descriptor, 4096)
             os.close(descriptor)
-            raise _refusal(folder.name, said) from None
+            if time.monotonic() < deadline:
+                time.sleep(_PAUSE_S)
+                continue
+            raise _refusal(what or f"testbed {folder.name}", said) from None
         if _same_file(descriptor, path):
             break
         os.close(descriptor)  # its holder removed the testbed between our open and our lock
@@ -39,7 +49,7 @@ def held(folder: Path) -> Iterator[None]:
         about = {
             "pid": os.getpid(),
             "since": datetime.now().strftime("%H:%M:%S"),
-            "command": " ".join(["fogctl", *sys.argv[1:]]),
+            "command": command or " ".join(["fogctl", *sys.argv[1:]]),
         }
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(about).encode(), 0)
@@ -89,7 +99,7 @@ def _who(said: bytes) -> str:
         return "another fogctl"
 
 
-def _refusal(testbed: str, said: bytes) -> FogError:
+def _refusal(what: str, said: bytes) -> FogError:
     return FogError(
-        f"testbed {testbed} is being changed by {_who(said)}", hint="wait until it is done", exit_code=REFUSED
+        f"{what} is being changed by {_who(said)}", hint="wait until it is done", exit_code=REFUSED
     )
