@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from fogctl.config.boards import BoardFile
 from fogctl.config.testbed_file import TestbedFile
+from fogctl.experiment.experiment_file import ExperimentFile
 from fogctl.runtime.app_file import AppFile
 
 
@@ -19,17 +20,20 @@ class Schema(StrEnum):
     testbed = "testbed"
     board = "board"
     app = "app"
+    experiment = "experiment"
 
 
 _MODELS: dict[Schema, type[BaseModel]] = {
     Schema.testbed: TestbedFile,
     Schema.board: BoardFile,
     Schema.app: AppFile,
+    Schema.experiment: ExperimentFile,
 }
 _TITLES = {
     Schema.testbed: "fogctl testbed.yaml",
     Schema.board: "fogctl board profile",
     Schema.app: "fogctl app.yaml",
+    Schema.experiment: "fogctl experiment.yaml",
 }
 
 
