@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fogctl.config import boards as board_profiles
-from fogctl.config import source
+from fogctl.config import kafka_section, source
 from fogctl.config.boards import UNLIMITED, Board
 from fogctl.config.latencies import Rules, read_matrix
 from fogctl.config.problems import KeyPath, Problem, refuse
@@ -71,7 +71,11 @@ def build(
     latencies = rules.latencies()
     schedule = tuple(rules.changes(file.schedule, latencies))
     stop_if(rules.problems)
-    return Testbed(file.name, file.kind, tuple(nodes), latencies, schedule, file.tolerance)
+    kafka = None
+    if file.kafka is not None:
+        kafka, problems = kafka_section.external(file.kafka, Path(document.file).parent)
+        stop_if(problems)
+    return Testbed(file.name, file.kind, tuple(nodes), latencies, schedule, file.tolerance, kafka)
 
 
 def _located(problem: Problem, document: Document) -> Problem:

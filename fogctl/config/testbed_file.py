@@ -23,6 +23,7 @@ from fogctl.config.fields import (
     node_names,
     testbed_name,
 )
+from fogctl.config.kafka_section import KafkaEntry
 from fogctl.testbed.model import Kind, Role
 from fogctl.testbed.names import MOST_NODES
 
@@ -171,6 +172,9 @@ class TestbedFile(Entry):
     )
     latency: LatencyEntry = Field(default_factory=LatencyEntry)
     schedule: list[ChangeEntry] = Field(default_factory=list, max_length=20_000)
+    kafka: KafkaEntry | None = Field(
+        default=None, description="a Kafka that runs already; default: a broker of the testbed's own"
+    )
 
 
 def path_settings(entry: PathEntry) -> dict[str, float | bool]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from fogctl import data
 from fogctl.config import board_table, boards, source, testbed
 from fogctl.config.boards import BoardFile
+from fogctl.config.kafka_section import KafkaEntry, SaslEntry, TlsEntry
 from fogctl.config.testbed_file import BetweenEntry, ChangeEntry, LatencyEntry, NodeEntry, TestbedFile
 from fogctl.config.validate import validate
 
@@ -50,6 +51,16 @@ def test_the_matrix_in_the_docs_is_a_good_matrix(tmp_path: Path) -> None:
 
 
 def test_every_key_is_explained() -> None:
-    for model in (TestbedFile, NodeEntry, LatencyEntry, BetweenEntry, ChangeEntry):
+    sections = (
+        TestbedFile,
+        NodeEntry,
+        LatencyEntry,
+        BetweenEntry,
+        ChangeEntry,
+        KafkaEntry,
+        TlsEntry,
+        SaslEntry,
+    )
+    for model in sections:
         for key in model.model_fields:
             assert f"`{key}`" in CONFIGURATION, f"{key} of {model.__name__}"
