@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
 class StageMetrics:
-    """A stage over the metric window that ends with its newest batch. Rates are records a second."""
+    """A stage over the metric window that ends at `at_s`. Rates are records a second.
+
+    What only batches tell (their duration, split and rows, the true rate) comes from those that ended in the
+    window, or from the newest one that had rows if none did: an idle stage keeps its last known figures.
+    """
 
     app: str
     stage: str
     at_s: float
-    """When the newest batch ended (Unix time); old means that the stage is stuck or not reachable."""
+    """When the runner last looked (Unix time), at least once a second: old means that it does not answer."""
     nodes: tuple[str, ...]
     """The nodes whose executors the driver has."""
     slots: int
@@ -27,7 +31,7 @@ class StageMetrics:
     lag_by_partition: Mapping[str, int]
     """By `TOPIC-PARTITION`."""
     lag_trend: float
-    """Slope of the lag over the window: above 0, the stage falls behind."""
+    """Slope of the lag over the window, records a second: above 0, the stage falls behind."""
     batch_ms: float
     """Mean duration of the window's batches that had rows."""
     batch_split_ms: Mapping[str, float]
@@ -44,6 +48,14 @@ class StageMetrics:
     state_bytes: int = 0
     watermark_delay_s: float | None = None
     """How far the watermark is behind the clock; None without one."""
+    window_s: float = 0.0
+    """How long the window was: shorter than asked for while the stage is young."""
+    lag_trend_low: float = 0.0
+    """Lower end of the trend's 95 % interval: above 0, the stage surely falls behind."""
+    lag_trend_high: float = 0.0
+    """Upper end of that interval: below 0, the stage surely catches up."""
+    newest_batch_at_s: float | None = None
+    """When the newest batch ended; old with a lag means that the stage is stuck. None before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +68,38 @@ class NodeMetrics:
     cpu_quota_cores: float | None
     """None: not limited."""
     cpu_throttled: float
-    """Share of the scheduler's periods in which it was held back, 0 to 1."""
+    """Share of the scheduler's periods in which it, or the part of it that waited most, was held back, 0 to 1."""
     memory_bytes: int
     memory_limit_bytes: int | None
     pressure: Mapping[str, float] = field(default_factory=dict)
-    """Share of time some task waited for `cpu`, `memory` or `io`; empty where the kernel hides it."""
+    """Share of time some task waited for `cpu`, `memory` or `io`; empty where the kernel hides it.
+
+    Where only the whole host's pressure is known, it is `host_cpu`, `host_memory` and `host_io`.
+    """
+    cpu_used_by_part: Mapping[str, float] = field(default_factory=dict)
+    """Cores used by each part of the node; a replica's part is called `APP-STAGE`."""
+    window_s: float = 0.0
+    """How long the window was."""
+
+
+def stage_to_json(metrics: StageMetrics) -> dict[str, Any]:
+    """A stage's metrics as plain JSON values."""
+    return {**asdict(metrics), "nodes": list(metrics.nodes)}
+
+
+def stage_from_json(data: Mapping[str, Any]) -> StageMetrics:
+    """The inverse of `stage_to_json`."""
+    return StageMetrics(**{**data, "nodes": tuple(data["nodes"])})
+
+
+def node_to_json(metrics: NodeMetrics) -> dict[str, Any]:
+    """A node's metrics as plain JSON values."""
+    return asdict(metrics)
+
+
+def node_from_json(data: Mapping[str, Any]) -> NodeMetrics:
+    """The inverse of `node_to_json`."""
+    return NodeMetrics(**data)
 
 
 class Reader(Protocol):
