@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fogctl.errors import FAILED, FogError
 from fogctl.java import Java, require_java
-from fogctl.runtime import jars
+from fogctl.runtime import jars, ports
 from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed import names
 from fogctl.testbed.model import Role, Testbed
@@ -112,6 +112,13 @@ def start(running: Running, services: Services, progress: Callable[[str], None] 
     java = require_java()
     class_path = ":".join(map(str, jars.class_path(jars.BROKER)))
     node = broker_node(running.testbed)
+    if services.pid(NAME) is None:
+        for address, port in (
+            (ports.data_address(running, node), DATA_PORT),
+            (management_address(running.testbed), MANAGEMENT_PORT),
+            (ports.LOOPBACK, _CONTROLLER_PORT),
+        ):
+            ports.require_free(running, node, address, port, "the broker")
     folder = running.state.folder / NAME
     config = BrokerConfig(node, management_address(running.testbed), str(folder / "log"))
     settings = folder / "server.properties"

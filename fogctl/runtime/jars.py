@@ -11,8 +11,10 @@ import importlib.util
 import os
 import subprocess
 import tempfile
+import threading
+import time
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -23,6 +25,15 @@ from fogctl.java import Java, require_java
 LOCK = Path(__file__).with_name("jars.lock.toml")
 BROKER = "broker"
 CONNECTOR = "connector"
+PARTS = (BROKER, CONNECTOR)
+SILENCE_PATIENCE_S = 120.0
+"""A download that says nothing for so long is given up."""
+Progress = Callable[[int, int, str], None]
+"""Told how much is done, of how much, and what it was."""
+
+
+def quietly(done: int, total: int, what: str) -> None:
+    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ def class_path(part: str, cache: Path | None = None) -> tuple[Path, ...]:
     return tuple(cache / jar.file_name for jar in locked(part))
 
 
-def fetch(part: str, cache: Path, maven_root: str | None = None) -> tuple[Jar, ...]:
+def fetch(part: str, cache: Path, on_progress: Progress = quietly) -> tuple[Jar, ...]:
     """Fetch what is missing and check every checksum; returns what was fetched.
 
     A jar enters the cache only under its final name and only if it is the pinned one.
@@ -85,9 +96,17 @@ def fetch(part: str, cache: Path, maven_root: str | None = None) -> tuple[Jar, .
     if not wanted:
         return ()
     java = require_java()
-    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FogError(
+            f"the jars cannot be kept: {error.strerror}",
+            file=cache,
+            hint="set FOGCTL_CACHE_DIR to a folder you may write to",
+            exit_code=FAILED,
+        ) from error
     with tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder:
-        _run_ivy(java, wanted, Path(folder), maven_root or os.environ.get("FOGCTL_MAVEN_ROOT"))
+        _run_ivy(java, wanted, Path(folder), os.environ.get("FOGCTL_MAVEN_ROOT"), on_progress)
         for jar in wanted:
             got = Path(folder) / "jars" / jar.file_name
             if not got.is_file():
@@ -117,8 +136,10 @@ def _intact(path: Path, jar: Jar) -> bool:
         return False
 
 
-def _run_ivy(java: Java, jars: Iterable[Jar], folder: Path, maven_root: str | None) -> None:
-    root = f" root={quoteattr(maven_root)}" if maven_root else ""
+def _run_ivy(
+    java: Java, jars: Sequence[Jar], folder: Path, maven_root: str | None, on_progress: Progress
+) -> None:
+    root = f" root={quoteattr(maven_root.rstrip('/') + '/')}" if maven_root else ""
     settings = folder / "settings.xml"
     settings.write_text(
         '<ivysettings><settings defaultResolver="maven"/><resolvers>'
@@ -138,11 +159,42 @@ def _run_ivy(java: Java, jars: Iterable[Jar], folder: Path, maven_root: str | No
     pattern = str(folder / "jars" / "[organisation]__[artifact]__[revision].[ext]")
     argv = [str(java.executable), "-jar", str(_ivy_jar()), "-settings", str(settings), "-ivy", str(module)]
     argv += ["-cache", str(folder / "cache"), "-types", "jar", "bundle", "-retrieve", pattern]
-    ran = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        unresolved = [line.strip(" :\t") for line in ran.stdout.splitlines() if "not found" in line]
-        what = unresolved[0] if unresolved else "the download failed"
+    code, said = _watched(argv, len(jars), on_progress)
+    if code != 0:
+        unresolved = [line.partition("not found:")[2].strip() for line in said if "module not found:" in line]
+        where = maven_root or "Maven's central repository"
+        if len(unresolved) >= len(jars) or not unresolved:
+            what = f"{where} does not answer, or has none of the {len(jars)} jars asked for"
+        else:
+            what = f"{where} has no {unresolved[0].replace('#', ':').replace(';', ':')}"
         raise FogError(f"jars could not be fetched: {what}", hint=_NETWORK_HINT, exit_code=FAILED)
+
+
+def _watched(argv: Sequence[str], jars: int, on_progress: Progress) -> tuple[int, list[str]]:
+    """Run ivy and tell of each jar it found and each it got; answers its exit code and what it said."""
+    said: list[str] = []
+    done = 0
+    on_progress(0, 2 * jars, "asking for the jars")
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        last_word = [time.monotonic()]
+
+        def give_up_on_silence() -> None:
+            while ivy.poll() is None:
+                if time.monotonic() - last_word[0] > SILENCE_PATIENCE_S:
+                    ivy.kill()
+                time.sleep(0.5)
+
+        threading.Thread(target=give_up_on_silence, daemon=True).start()
+        assert ivy.stdout is not None
+        for line in ivy.stdout:
+            last_word[0] = time.monotonic()
+            said.append(line)
+            words = line.split()
+            if words[:1] == ["found"] or words[:1] == ["[SUCCESSFUL"]:
+                done += 1
+                on_progress(done, 2 * jars, words[1 if words[0] == "found" else 2].partition("!")[0])
+        code = ivy.wait()
+    return code, said
 
 
 def _ivy_jar() -> Path:

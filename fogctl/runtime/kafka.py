@@ -56,10 +56,10 @@ def administration(running: Running) -> Iterator[KafkaAdminClient]:
             admin.close()
 
 
-def ensure_topics(running: Running, topics: Mapping[str, int]) -> None:
+def ensure_topics(running: Running, topics: Mapping[str, int]) -> list[str]:
     """Have these topics with exactly so many partitions; FogError if one is there with another number.
 
-    Nothing is made before every topic that is there was looked at.
+    Nothing is made before every topic that is there was looked at. Answers those that were made.
     """
     try:
         with administration(running) as admin:
@@ -71,6 +71,7 @@ def ensure_topics(running: Running, topics: Mapping[str, int]) -> None:
             if lacking:
                 with contextlib.suppress(TopicAlreadyExistsError):
                     admin.create_topics({name: {"num_partitions": count} for name, count in lacking.items()})
+            return list(lacking)
     except (KafkaError, OSError) as error:
         raise FogError(
             f"the broker refused the topics {', '.join(topics)}: {error}",
@@ -85,10 +86,10 @@ def check_partitions(topic: str, found: int, asked: int) -> None:
     Changing it would move keys to other partitions and break the checkpoints of the topic's readers.
     """
     if found != asked:
-        app = topic.partition(".")[0]
+        way = f"deploy it so, then: fogctl app rm {topic.partition('.')[0]}"
         raise FogError(
             f"topic {topic} has {found} partitions, but the app asks for {asked}",
-            hint=f"say partitions: {found} in its app.yaml, or remove its state too: fogctl app rm {app}",
+            hint=f"say partitions: {found} in its app.yaml; to start anew, {way}",
         )
 
 

@@ -13,7 +13,7 @@ from fogctl.errors import FAILED, FogError
 from fogctl.java import require_java
 from fogctl.runtime import app as apps
 from fogctl.runtime import audit as audits
-from fogctl.runtime import broker, deployment, kafka, realtime, spark
+from fogctl.runtime import deployment, kafka, kafka_ready, realtime, spark
 from fogctl.runtime.app import App, Mode
 from fogctl.runtime.change_lock import changing
 from fogctl.runtime.deployment import (
@@ -125,13 +125,18 @@ class Apps:
         """Have the app run on exactly these nodes; answers what was changed."""
         with changing(self.running, app.name):
             wanted, steps = self.plan(app, nodes_by_stage)
-            require_java()
+            made: list[str] = []
             if steps:
-                say("starting the broker")
-                broker.start(self.running, self.services)
-                kafka.ensure_topics(self.running, app.topics)
+                nodes = [replica.node for placement in wanted.stages for replica in placement.replicas]
+                kafka_ready.ready(self.running, self.services, nodes, say)
+                made = kafka.ensure_topics(self.running, app.topics)
             current = next((found for found in self.deployments() if found.app == app.name), None)
-            self._carry_out(app, current, wanted, steps, say)
+            try:
+                self._carry_out(app, current, wanted, steps, say)
+            except FogError:
+                # A topic left behind would bind the next try to this one's number of partitions.
+                kafka.delete_topics(self.running, made)
+                raise
             return steps
 
     def scale(self, name: str, stage: str, nodes: Sequence[str], say: Say = quiet) -> list[Change]:

@@ -81,5 +81,5 @@ def test_a_topic_with_other_partitions_is_refused_with_both_ways_out() -> None:
         check_partitions("taxi.rides", 4, 8)
     assert str(caught.value) == (
         "topic taxi.rides has 4 partitions, but the app asks for 8 "
-        "(say partitions: 4 in its app.yaml, or remove its state too: fogctl app rm taxi)"
+        "(say partitions: 4 in its app.yaml; to start anew, deploy it so, then: fogctl app rm taxi)"
     )
