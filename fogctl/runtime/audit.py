@@ -10,6 +10,7 @@ import numpy as np
 from kafka import KafkaConsumer, TopicPartition
 from numpy.typing import NDArray
 
+from fogctl.errors import FAILED, FogError
 from fogctl.runtime.kafka_config import KafkaConnection
 
 
@@ -59,6 +60,8 @@ def keys_of(connection: KafkaConnection, topic: str, patience_s: float = 30.0) -
     consumer = KafkaConsumer(**connection.for_kafka_python(), enable_auto_commit=False, fetch_max_wait_ms=100)
     try:
         partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+        if not partitions:
+            raise FogError(f"there is no topic {topic}", hint="was its app removed?", exit_code=FAILED)
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         consumer.seek_to_beginning(*partitions)

@@ -42,6 +42,8 @@ class KafkaConnection:
         made: dict[str, Any] = {
             "bootstrap_servers": self.servers.split(","),
             "security_protocol": self.security.protocol,
+            # A broker that was killed is back in seconds: look again soon (the default waits up to 30 s).
+            "reconnect_backoff_max_ms": 500,
         }
         if (tls := self.security.tls) is not None:
             made |= {"ssl_cafile": tls.ca, "ssl_certfile": tls.cert, "ssl_keyfile": tls.key}
