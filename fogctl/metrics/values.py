@@ -68,7 +68,7 @@ class NodeMetrics:
     cpu_quota_cores: float | None
     """None: not limited."""
     cpu_throttled: float
-    """Share of the scheduler's periods in which it, or the part of it that waited most, was held back, 0 to 1."""
+    """Share of the scheduler's periods in which it, or its most limited part, was held back, 0 to 1."""
     memory_bytes: int
     memory_limit_bytes: int | None
     pressure: Mapping[str, float] = field(default_factory=dict)
