@@ -144,9 +144,14 @@ def broker_service(java: Java, class_path: str, config: BrokerConfig, settings: 
     return Service(NAME, config.node, argv)
 
 
+def cluster_identity(number: uuid.UUID) -> str:
+    """A number as Kafka writes it, never beginning with a minus, which its tool would take for an option."""
+    return base64.urlsafe_b64encode(number.bytes).decode().rstrip("=").replace("-", "0", 1)
+
+
 def _format(java: Java, class_path: str, settings: Path) -> None:
     """Give the log folder its identity; Kafka refuses to start without."""
-    identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    identity = cluster_identity(uuid.uuid4())
     argv = [str(java.executable), "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
     argv += ["-cp", class_path, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
     ran = subprocess.run(argv, capture_output=True, text=True, check=False)
