@@ -58,16 +58,21 @@ class StageKnowledge:
     """Whether the stage falls behind: its lag grows, or is old and does not fall."""
     needed_rate: float = 0.0
     """Records a second to sustain: what arrives, with headroom, and what works the backlog off in time."""
+    sized_rate: float = 0.0
+    """The same if a change is made now: what piles up meanwhile is worked off in time too."""
     changed_at_s: float | None = None
     """When its replicas or shares were last changed."""
+    sampled_at_s: float = 0.0
+    """The newest batch that a sample was made of."""
 
     def model(self, form: Form) -> ThroughputModel | None:
         """The model of what was measured so far; None before the first measurement.
 
-        `gesscale` is fitted to what the paper measures (the throughput while overloaded), the other forms to
-        every batch seen.
+        `gesscale` is fitted to what the paper measures, the throughput while overloaded; before the first
+        overload, like the other forms, to every batch seen, which errs towards more replicas: small batches
+        are slow.
         """
-        samples = self.saturated if form == "gesscale" else self.batches
+        samples = (self.saturated or self.batches) if form == "gesscale" else self.batches
         return _fitted(samples, form) if samples else None
 
 

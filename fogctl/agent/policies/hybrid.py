@@ -1,0 +1,182 @@
+"""Hybrid: CPU shares first, because they change in place and at once; replicas when shares run out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fogctl.agent.knowledge import Knowledge
+from fogctl.agent.observation import Observation
+from fogctl.agent.plan import Action, Plan, Scale, Share
+from fogctl.agent.policies.capacity import Capacity, node_sets
+from fogctl.agent.stagewise import StageView, decide_each
+
+_SAME = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Hybrid:
+    """Shares in place first, replicas when shares run out; one batch-time model of both.
+
+    Load that rises is first met by larger shares of the nodes in use. When these are at their limit replicas
+    are added; they are removed when fewer would do even at a share that leaves room to grow.
+    """
+
+    name: ClassVar[str] = "hybrid"
+    levels: tuple[float, ...] = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    """The shares to choose from."""
+    spare: float = 0.05
+    """What a smaller share must sustain beyond the rate needed."""
+    spare_replica: float = 0.25
+    """What fewer replicas must sustain beyond it, at full share: the share takes up what varies."""
+    least_gain: float = 0.02
+
+    def __post_init__(self) -> None:
+        if not self.levels or not all(0.0 < level <= 1.0 for level in self.levels):
+            raise ValueError("levels must be shares above 0 and up to 1")
+        object.__setattr__(self, "levels", tuple(sorted(set(self.levels))))
+
+    def decide(self, seen: Observation, known: Knowledge) -> Plan:
+        """For each stage alone: topics decouple them."""
+        return decide_each(seen, known, lambda stage: self._one(stage, known))
+
+    def _one(self, stage: StageView, known: Knowledge) -> Plan:
+        capacity = Capacity.of(stage, known)
+        needed, x = stage.known.needed_rate, stage.share
+        largest = min((self._limit(stage, node) for node in stage.nodes), default=1.0)
+        numbers = {
+            "input_rate": stage.metrics.input_rate,
+            "needed_rate": needed,
+            "lag": float(stage.metrics.lag),
+            "replicas": float(stage.replicas),
+            "share": x,
+        }
+        if capacity is None:
+            return self._first_step(stage, known, largest, numbers)
+        now = capacity.rate(stage.nodes, x)
+        numbers |= {"mst": now, "correction": capacity.correction}
+        if stage.known.overloaded or now < needed:
+            target = max(needed, now * (1.0 + self.least_gain))
+            level = self._level(capacity, stage.nodes, target, largest)
+            if level is not None and level > x + _SAME:
+                return self._shares(stage, capacity, level, f"needs {target:.0f} records/s", numbers)
+            return self._out(stage, known, capacity, now, numbers)
+        for nodes in node_sets(stage, known, min(self.levels)):
+            if len(nodes) >= stage.replicas:
+                break
+            if not set(nodes) <= set(stage.nodes):
+                continue
+            most = min(self._limit(stage, node) for node in nodes)
+            if capacity.rate(nodes, most) >= needed * (1.0 + self.spare_replica):
+                return self._in(stage, capacity, nodes, most, numbers)
+        level = self._level(capacity, stage.nodes, needed * (1.0 + self.spare), largest)
+        if level is not None and level < x - _SAME:
+            return self._shares(stage, capacity, level, f"needs {needed:.0f} records/s only", numbers)
+        return Plan.keep(f"sustains {now:.0f} records/s of {needed:.0f} needed at {x:.0%}", numbers)
+
+    def _out(
+        self, stage: StageView, known: Knowledge, capacity: Capacity, now: float, numbers: dict[str, float]
+    ) -> Plan:
+        """The least set that sustains the rate at full share; the shares it has go up at once."""
+        target = max(stage.known.sized_rate, now * (1.0 + self.least_gain))
+        why = f"needs {target:.0f} records/s and sustains {now:.0f} at {stage.share:.0%}"
+        chosen, chosen_rate = stage.nodes, capacity.rate(stage.nodes, 1.0)
+        for nodes in node_sets(stage, known, 1.0):
+            rate = capacity.rate(nodes, 1.0)
+            if rate > chosen_rate * (1.0 + self.least_gain):
+                chosen, chosen_rate = nodes, rate
+            if chosen_rate >= target:
+                break
+        if set(chosen) == set(stage.nodes):
+            if stage.share < min(self._limit(stage, node) for node in stage.nodes) - _SAME:
+                return self._shares(stage, capacity, 1.0, why, numbers)
+            return Plan.keep(f"{why}; no further node would raise that", numbers)
+        level = self._level(capacity, chosen, target, 1.0) or 1.0
+        staying = tuple(node for node in stage.nodes if node in chosen)
+        actions: list[Action] = [
+            Share(stage.name, node, min(max(level, stage.share), self._limit(stage, node)))
+            for node in staying
+            if self._share_of(stage, node) < level - _SAME
+        ]
+        actions.append(Scale(stage.name, chosen, level))
+        return Plan(
+            tuple(actions),
+            f"{why}: {stage.replicas} to {len(chosen)} replicas at {level:.0%}",
+            numbers,
+            {"mst": capacity.rate(chosen, level), "replicas": float(len(chosen)), "share": level},
+        )
+
+    def _in(
+        self,
+        stage: StageView,
+        capacity: Capacity,
+        nodes: tuple[str, ...],
+        most: float,
+        numbers: dict[str, float],
+    ) -> Plan:
+        """Fewer replicas with larger shares; the shares go up before the others go."""
+        needed = stage.known.needed_rate
+        level = self._level(capacity, nodes, needed * (1.0 + self.spare), most) or most
+        actions: list[Action] = [
+            Share(stage.name, node, level)
+            for node in nodes
+            if abs(self._share_of(stage, node) - level) > _SAME
+        ]
+        actions.append(Scale(stage.name, nodes, level))
+        rate = capacity.rate(nodes, level)
+        return Plan(
+            tuple(actions),
+            f"{len(nodes)} replicas at {level:.0%} sustain {rate:.0f} records/s of {needed:.0f} needed",
+            numbers,
+            {"mst": rate, "replicas": float(len(nodes)), "share": level},
+        )
+
+    def _shares(
+        self, stage: StageView, capacity: Capacity, level: float, why: str, numbers: dict[str, float]
+    ) -> Plan:
+        actions = tuple(
+            Share(stage.name, node, wanted)
+            for node in stage.nodes
+            if abs((wanted := min(level, self._limit(stage, node))) - self._share_of(stage, node)) > _SAME
+        )
+        return Plan(
+            actions,
+            f"{why}: {stage.share:.0%} to {level:.0%} of the CPU",
+            numbers,
+            {"mst": capacity.rate(stage.nodes, level), "replicas": float(stage.replicas), "share": level},
+        )
+
+    def _first_step(
+        self, stage: StageView, known: Knowledge, largest: float, numbers: dict[str, float]
+    ) -> Plan:
+        """Without a model: all of the CPU when overloaded, then one nearest node more; nothing goes."""
+        if not stage.known.overloaded:
+            return Plan.keep("no batch seen yet", numbers)
+        if stage.share < largest - _SAME:
+            actions = tuple(Share(stage.name, node, self._limit(stage, node)) for node in stage.nodes)
+            return Plan(actions, "overloaded and no model yet: all of the CPU", numbers, {"share": largest})
+        free = known.nearest_first(stage.free())
+        if not stage.can_grow or not free:
+            return Plan.keep("overloaded, but no node is left", numbers)
+        nodes = (*stage.nodes, free[0])
+        return Plan(
+            (Scale(stage.name, nodes),),
+            f"overloaded and no model yet: add {free[0]}",
+            numbers,
+            {"replicas": float(len(nodes))},
+        )
+
+    def _level(self, capacity: Capacity, nodes: tuple[str, ...], rate: float, largest: float) -> float | None:
+        """The smallest share that sustains the rate; None if even the largest does not."""
+        for level in self.levels:
+            if level <= largest + _SAME and capacity.rate(nodes, level) >= rate:
+                return level
+        return None
+
+    @staticmethod
+    def _share_of(stage: StageView, node: str) -> float:
+        return next((r.share for r in stage.placement.replicas if r.node == node), 1.0)
+
+    def _limit(self, stage: StageView, node: str) -> float:
+        """The largest share that a replica may have where it is: its own and what nobody has."""
+        return min(1.0, self._share_of(stage, node) + stage.room.get(node, 0.0))

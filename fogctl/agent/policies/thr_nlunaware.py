@@ -1,0 +1,38 @@
+"""THR-NLUnaware, the simplest baseline of the Gesscale paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fogctl.agent.knowledge import Knowledge
+from fogctl.agent.observation import Observation
+from fogctl.agent.plan import Plan
+from fogctl.agent.policies.random_choice import pick
+from fogctl.agent.policies.thresholds import Thresholds
+from fogctl.agent.stagewise import StageView, decide_each
+
+
+@dataclass(frozen=True, slots=True)
+class ThrNlUnaware:
+    """CPU thresholds, one replica at a time on a node chosen at random (Gesscale, section V-A.c)."""
+
+    name: ClassVar[str] = "thr-nlunaware"
+    scale_out_above: float = 0.90
+    scale_in_below: float = 0.50
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        Thresholds(self.scale_out_above, self.scale_in_below)
+
+    def decide(self, seen: Observation, known: Knowledge) -> Plan:
+        """What the paper's THR-NLUnaware does at a look."""
+        thresholds = Thresholds(self.scale_out_above, self.scale_in_below)
+
+        def one(stage: StageView) -> Plan:
+            def choose(nodes: tuple[str, ...]) -> str:
+                return pick(nodes, self.seed, known.decisions, stage.name)
+
+            return thresholds.decide(seen, stage, choose, choose)
+
+        return decide_each(seen, known, one)
