@@ -21,6 +21,7 @@ COMMANDS = {
     "app": "fogctl.cli.app:app",
     "trace": "fogctl.cli.trace:app",
     "audit": "fogctl.cli.audit:audit",
+    "fault": "fogctl.cli.fault:app",
     "plan": "fogctl.cli.plan:app",
     "place": "fogctl.cli.place:place",
     "schema": "fogctl.cli.schema:schema",

@@ -35,4 +35,4 @@ def holder(running: Running, app: str) -> str | None:
 
 def folder(running: Running, app: str) -> Path:
     """Where the app's lock is: beside its state, which goes when it is removed."""
-    return running.state.folder / "locks" / app
+    return running.state.folder / "locks" / "apps" / app

@@ -2,7 +2,7 @@
 
 A service lives inside its node (network, names, control groups), so `fogctl down` ends it with the node. Its
 record says what should run; the process itself is recognised by an environment variable that it and all its
-children carry, so a fogctl killed while starting one loses nothing.
+children carry, so a fogctl killed while starting one loses nothing. A supervisor restarts what ends.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fogctl.errors import FAILED, FogError
-from fogctl.testbed import names, processes
+from fogctl.errors import FAILED, REFUSED, FogError
+from fogctl.runtime import fault_record, supervised
+from fogctl.testbed import lock, names, processes
 from fogctl.testbed.running import Running
 
 MARK = "FOGCTL_SERVICE"
 STOP_PATIENCE_S = 10.0
+_LOCK_PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,7 @@ class Services:
 
     def status(self) -> list[ServiceStatus]:
         """Every service that should run, with its process."""
-        found = self._heads()
-        return [ServiceStatus(service, found.get(service.name)) for service in self.all()]
+        return self.look()[0]
 
     def pid(self, name: str) -> int | None:
         """The process of a service; None if it does not run."""
@@ -85,14 +86,45 @@ class Services:
             return pid
         if known is not None or pid is not None:
             self.stop(service.name)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        fresh = self._file(service.name).with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(service)))
-        fresh.replace(self._file(service.name))
-        return self.start(service)
+        self._refuse_if_held_down(service)
+        with self._changing():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            fresh = self._file(service.name).with_suffix(".new")
+            fresh.write_text(json.dumps(asdict(service)))
+            fresh.replace(self._file(service.name))
+            started = self._start(service)
+        supervised.wake(self._running)
+        return started
 
-    def start(self, service: Service) -> int:
-        """Start the process of a recorded service; answers its process number."""
+    def restart(self, name: str) -> int | None:
+        """Start a service that ended by itself; None if it runs, or should not run any more.
+
+        What it left behind is ended first: two drivers of one stage would spoil its checkpoint.
+        """
+        with self._changing():
+            service = self.get(name)
+            if service is None or self.pid(name) is not None:
+                return None
+            self._refuse_if_held_down(service)
+            self._end(name, (signal.SIGKILL,))
+            return self._start(service)
+
+    def _refuse_if_held_down(self, service: Service) -> None:
+        faults = fault_record.read(self._running.state.folder)
+        if service.node in fault_record.down_nodes(faults):
+            raise FogError(
+                f"node {service.node} is down, so {service.name} cannot start",
+                hint=f"fogctl fault restore {service.node}",
+                exit_code=REFUSED,
+            )
+        if service.name in fault_record.held_services(faults):
+            raise FogError(
+                f"a fault keeps {service.name} from running",
+                hint=f"fogctl fault restore {service.name}",
+                exit_code=REFUSED,
+            )
+
+    def _start(self, service: Service) -> int:
         log = self.log(service.name)
         log.parent.mkdir(parents=True, exist_ok=True)
         mark = f"{self._running.testbed.name}/{service.name}"
@@ -107,11 +139,18 @@ class Services:
                 cwd=self._running.state.folder,
                 start_new_session=True,
             )
+        # Until it has entered the node, nothing but this tells that it is on its way.
+        self._starting(service.name).write_text(str(child.pid))
         return child.pid
 
     def stop(self, name: str, signals: Iterable[int] = (signal.SIGTERM, signal.SIGKILL)) -> None:
         """No longer run it: the record goes first, so that nobody starts it again, then the processes end."""
-        self._file(name).unlink(missing_ok=True)
+        with self._changing():
+            self._file(name).unlink(missing_ok=True)
+        self._end(name, signals)
+        self._starting(name).unlink(missing_ok=True)
+
+    def _end(self, name: str, signals: Iterable[int]) -> None:
         for number in signals:
             if not self._signal(name, number):
                 return
@@ -124,6 +163,20 @@ class Services:
     def kill(self, name: str) -> int:
         """kill -9 the service and its children, as a fault; the supervisor may start it again."""
         return self._signal(name, signal.SIGKILL)
+
+    def look(self) -> tuple[list[ServiceStatus], dict[int, str]]:
+        """Every service that should run, with its process; every live process, with its service's name."""
+        found = self._processes()
+        heads = {owner: pid for pid, (owner, leads) in found.items() if leads}
+        status = [ServiceStatus(service, heads.get(service.name)) for service in self.all()]
+        return status, {pid: owner for pid, (owner, _) in found.items()}
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """One at a time: who starts a service, who stops it, and the supervisor that starts it again."""
+        folder = self._running.state.folder / "locks" / "services"
+        with lock.held(folder, "the list of services", patience_s=_LOCK_PATIENCE_S):
+            yield
 
     def _signal(self, name: str, number: int) -> int:
         hit = 0
@@ -149,7 +202,15 @@ class Services:
                 mark = _mark_of(pid)
                 if mark is not None and mark.startswith(prefix):
                     found[pid] = (mark.removeprefix(prefix), _leads(pid))
+        for path in self._folder.glob("*.pid"):
+            with contextlib.suppress(OSError, ValueError):
+                pid = int(path.read_text())
+                if pid not in found and _mark_of(pid) == f"{prefix}{path.stem}":
+                    found[pid] = (path.stem, True)
         return found
+
+    def _starting(self, name: str) -> Path:
+        return self._folder / f"{name}.pid"
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.json"

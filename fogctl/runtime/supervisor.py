@@ -1,0 +1,373 @@
+"""The supervisor of a testbed: looks at what should run, starts again what ended, and helps replicas back.
+
+Run as `python -m fogctl.runtime.supervisor TESTBED STATE_DIR`; `supervised.wake` does. It lives in the
+control node's control group, so `fogctl down` ends it with the node. `supervision` decides what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fogctl.errors import FogError
+from fogctl.runtime import change_lock, events, fault_record, faults, quota, supervised, supervision
+from fogctl.runtime.control import ask
+from fogctl.runtime.deployment import Deployment, from_json
+from fogctl.runtime.fault_record import Fault, Kind
+from fogctl.runtime.service import Services, ServiceStatus, alive
+from fogctl.runtime.supervision import (
+    History,
+    Key,
+    Lift,
+    Limit,
+    Print,
+    ReplicaSeen,
+    ServiceSeen,
+    StageSeen,
+    Start,
+)
+from fogctl.testbed import lock
+from fogctl.testbed.running import Running
+
+CALM_TICK_S, BUSY_TICK_S = 1.0, 0.25
+REPORT = "supervisor.json"
+DELAY_LINE = "delay-line"
+WARM_PATIENCE_S = 30.0
+_EXECUTOR = b"CoarseGrainedExecutorBackend"
+_LOG_TAIL_BYTES = 16_384
+_LEAST_PAUSE_S = 0.02
+
+
+class Supervisor:
+    """One look after the other, and what follows from each."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._folder = running.state.folder
+        self._services = Services(running)
+        self._history: dict[str, History] = {}
+        self._settled: dict[Key, Print] = {}
+        self._lifted: dict[Key, float] = {}
+        self._registered: dict[Key, float] = {}
+        self._executors: dict[int, float] = {}
+        self._log_ends: dict[str, int] = {}
+        self._delay_line: int | None = None
+        self._report = ""
+
+    def run(self) -> None:
+        """Watch until the testbed is gone."""
+        while self._running.state.record.exists():
+            pause_s, pids = self.tick()
+            _wait_for_an_end(pids, pause_s)
+            _reap()
+
+    def tick(self) -> tuple[float, list[int]]:
+        """Look once and act; answers how long to wait for the next look, and whose end would shorten that."""
+        now_s = time.time()
+        broken = self._restored(fault_record.read(self._folder), now_s)
+        statuses, members = self._services.look()
+        down, held = fault_record.down_nodes(broken), fault_record.held_services(broken)
+        seen = [_seen(status) for status in statuses]
+        lacking = supervision.missing(seen, held, down)
+        self._start(lacking, now_s)
+        open_stages = self._settle(seen, members, down, now_s)
+        line = self._watch_delay_line(broken, now_s)
+        self._write_report(lacking)
+        busy = bool(lacking or open_stages) or line is None
+        pause_s = BUSY_TICK_S if busy else CALM_TICK_S
+        ends = [fault.until_s - time.time() for fault in broken if fault.until_s is not None]
+        watched = [status.pid for status in statuses if status.pid is not None] + list(self._executors)
+        return max(0.0, min([pause_s, *ends])), watched + ([line] if line else [])
+
+    # Faults that end by themselves
+
+    def _restored(self, broken: tuple[Fault, ...], now_s: float) -> tuple[Fault, ...]:
+        left = []
+        for fault in broken:
+            if fault.until_s is None or now_s < fault.until_s:
+                left.append(fault)
+                continue
+            outside = self._outside() if fault.kind is Kind.delay_line else contextlib.nullcontext()
+            with _said(f"restoring {fault.name}"), outside:
+                faults.restore(Running.load(self._running.testbed.name, self._folder.parent), fault)
+        return tuple(left)
+
+    # Services
+
+    def _start(self, lacking: list[ServiceSeen], now_s: float) -> None:
+        reasons = {seen.name: supervision.why_ended(self._log_tail(seen.name)) for seen in lacking}
+        for start in supervision.starts(lacking, self._history, reasons, now_s):
+            if change_lock.holder(self._running, start.service.app) is None:
+                with _said(f"starting {start.service.name}"):
+                    self._start_one(start)
+
+    def _start_one(self, start: Start) -> None:
+        name = start.service.name
+        with change_lock.supervising(self._running, start.service.app):
+            self._log_ends[name] = _size(self._services.log(name))
+            if self._services.restart(name) is None:
+                return
+        self._history[name] = start.history
+        events.append(
+            self._folder,
+            "restarted",
+            service=name,
+            node=start.service.node,
+            reason=start.history.reason,
+            attempt=start.history.attempts,
+        )
+
+    def _log_tail(self, name: str) -> str:
+        """What a service said since it was started by us, or the last it said."""
+        log = self._services.log(name)
+        begin = max(self._log_ends.get(name, 0), _size(log) - _LOG_TAIL_BYTES)
+        try:
+            with log.open("rb") as file:
+                file.seek(begin)
+                return file.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    # Replicas
+
+    def _settle(
+        self, seen: list[ServiceSeen], members: dict[int, str], down: frozenset[str], now_s: float
+    ) -> list[StageSeen]:
+        stages = self._stages({each.name: each.pid for each in seen}, members, now_s)
+        open_stages = supervision.unsettled(stages, self._settled, down)
+        for stage in open_stages:
+            if change_lock.holder(self._running, stage.app) is not None:
+                continue
+            with _said(f"settling {stage.app}.{stage.stage}"):
+                wanted = supervision.settle(stage, self._ready(stage, now_s))
+                with change_lock.supervising(self._running, stage.app):
+                    for action in wanted:
+                        self._help(action, now_s)
+        return open_stages
+
+    def _stages(self, pids: dict[str, int | None], members: dict[int, str], now_s: float) -> list[StageSeen]:
+        executors = self._executors_of(members, now_s)
+        found = []
+        for deployment in self._deployments():
+            for placement in deployment.stages:
+                prefix = f"{deployment.app}.{placement.stage}"
+                replicas = []
+                for replica in placement.replicas:
+                    worker = f"{prefix}.worker.{replica.node}"
+                    executor = executors.get(worker)
+                    age_s = now_s - self._executors[executor] if executor is not None else 0.0
+                    replicas.append(
+                        ReplicaSeen(replica.node, replica.share, pids.get(worker), executor, age_s)
+                    )
+                found.append(
+                    StageSeen(deployment.app, placement.stage, pids.get(f"{prefix}.driver"), tuple(replicas))
+                )
+        return found
+
+    def _executors_of(self, members: dict[int, str], now_s: float) -> dict[str, int]:
+        """For each Worker's service, the executor below it."""
+        found = {
+            owner: pid
+            for pid, owner in members.items()
+            if ".worker." in owner and _EXECUTOR in _command_of(pid)
+        }
+        self._executors = {pid: self._executors.get(pid, now_s) for pid in found.values()}
+        return found
+
+    def _deployments(self) -> list[Deployment]:
+        found = []
+        for path in sorted((self._folder / "apps").glob("*/deployment.json")):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                found.append(from_json(json.loads(path.read_text())))
+        return found
+
+    def _ready(self, stage: StageSeen, now_s: float) -> list[str]:
+        """The nodes whose executors the driver has, warmed up, or registered for a good while."""
+        socket = self._folder / "apps" / stage.app / stage.stage / "runner.sock"
+        ready = []
+        try:
+            there = {executor["node"] for executor in ask(socket, {"ask": "status"}, 1.0)["executors"]}
+            for node in (replica.node for replica in stage.replicas):
+                key = (stage.app, stage.stage, node)
+                if node not in there:
+                    self._registered.pop(key, None)
+                    continue
+                since_s = self._registered.setdefault(key, now_s)
+                warm = ask(socket, {"ask": "warm", "node": node}, 1.0).get("warm", True)
+                if warm or now_s - since_s > WARM_PATIENCE_S:
+                    ready.append(node)
+        except (FogError, KeyError):
+            pass
+        return ready
+
+    def _help(self, action: Lift | Limit, now_s: float) -> None:
+        key = (action.app, action.stage, action.node)
+        part = quota.part(action.app, action.stage)
+        share = self._share(key)
+        if share is None:
+            return  # it was removed since we looked
+        if isinstance(action, Lift):
+            if self._settled.pop(key, None) is not None or key not in self._lifted:
+                self._lifted[key] = now_s
+            quota.lift(self._running, action.node, part)
+            return
+        quota.limit(self._running, action.node, part, share)
+        self._settled[key] = action.fingerprint
+        self._registered.pop(key, None)
+        if (since_s := self._lifted.pop(key, None)) is not None:
+            facts = {"app": action.app, "stage": action.stage, "node": action.node}
+            events.append(self._folder, "replica ready", **facts, after_s=round(now_s - since_s, 2))
+
+    def _share(self, key: Key) -> float | None:
+        app, stage, node = key
+        for deployment in self._deployments():
+            for placement in deployment.stages if deployment.app == app else ():
+                for replica in placement.replicas if placement.stage == stage else ():
+                    if replica.node == node:
+                        return replica.share
+        return None
+
+    # The delay line
+
+    def _watch_delay_line(self, broken: Iterable[Fault], now_s: float) -> int | None:
+        """The process of the delay line, started again if it is gone; 0 if there is none to watch."""
+        if self._running.record.backend != "userspace":
+            return 0
+        if self._delay_line is None or not alive(self._delay_line):
+            self._delay_line = faults.delay_line(self._running)
+        if self._delay_line is not None or any(fault.kind is Kind.delay_line for fault in broken):
+            return self._delay_line or 0
+        before = self._history.get(DELAY_LINE)
+        if lock.holder(self._folder) is not None or (before is not None and now_s < before.next_start_s()):
+            return None
+        fresh = before is None or now_s - before.started_s >= supervision.CALM_S
+        attempts = 1 if fresh or before is None else before.attempts + 1
+        self._history[DELAY_LINE] = History(
+            attempts, now_s, "ended by itself", (before.total if before else 0) + 1
+        )
+        with _said("starting the delay line"), self._outside():
+            faults.start_delay_line(Running.load(self._running.testbed.name, self._folder.parent))
+            facts = {"reason": "ended by itself", "attempt": attempts}
+            events.append(self._folder, "restarted", service=DELAY_LINE, **facts)
+        self._delay_line = faults.delay_line(self._running)
+        return self._delay_line
+
+    @contextlib.contextmanager
+    def _outside(self) -> Any:
+        """Outside the control node for the body: the delay line is no part of it and must not be limited."""
+        for hierarchy in self._running.hierarchies.used:
+            Path(hierarchy.root, "cgroup.procs").write_text(str(os.getpid()))
+        try:
+            yield
+        finally:
+            join(self._running)
+
+    # What others can read
+
+    def _write_report(self, lacking: list[ServiceSeen]) -> None:
+        gone = {seen.name for seen in lacking}
+        report = json.dumps(
+            {
+                name: {**asdict(known), "next_start_s": known.next_start_s(), "missing": name in gone}
+                for name, known in self._history.items()
+            }
+        )
+        if report != self._report:
+            fresh = self._folder / f"{REPORT}.new"
+            fresh.write_text(report)
+            fresh.replace(self._folder / REPORT)
+            self._report = report
+
+
+def troubles(running: Running) -> list[str]:
+    """What the supervisor tries to start and cannot, one sentence each."""
+    try:
+        report = json.loads((running.state.folder / REPORT).read_text())
+    except (OSError, ValueError):
+        return []
+    return [
+        f"{name} does not run: {entry['reason']}; started again {entry['attempts']} times"
+        for name, entry in sorted(report.items())
+        if entry["missing"]
+    ]
+
+
+def join(running: Running) -> None:
+    """Move this process into the control node's control groups."""
+    where = supervised.node(running.testbed)
+    running.add_part(where, supervised.PART)
+    for group in running.part_groups(where, supervised.PART):
+        Path(group, "cgroup.procs").write_text(str(os.getpid()))
+
+
+def main(name: str, state_dir: str) -> None:
+    """Supervise a testbed, unless somebody does already."""
+    running = Running.load(name, Path(state_dir))
+    join(running)
+    try:
+        held = lock.held(supervised.lock_folder(running), "the supervisor", command=change_lock.SUPERVISOR)
+        held.__enter__()
+    except FogError:
+        return
+    Supervisor(running).run()
+
+
+def _seen(status: ServiceStatus) -> ServiceSeen:
+    service = status.service
+    return ServiceSeen(service.name, service.node, service.restart, status.pid)
+
+
+def _command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _wait_for_an_end(pids: Iterable[int], pause_s: float) -> None:
+    """Sleep, but wake up as soon as one of these processes ends."""
+    poller, opened = select.poll(), []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            descriptor = os.pidfd_open(pid)
+            opened.append(descriptor)
+            poller.register(descriptor, select.POLLIN)
+    poller.poll(pause_s * 1000)
+    time.sleep(_LEAST_PAUSE_S)
+    for descriptor in opened:
+        os.close(descriptor)
+
+
+def _reap() -> None:
+    """Take note of children that ended; nobody else does."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+@contextlib.contextmanager
+def _said(doing: str) -> Any:
+    """What goes wrong in the body is written to the log; the next look tries again."""
+    try:
+        yield
+    except (FogError, OSError) as error:
+        print(f"{time.strftime('%H:%M:%S')} {doing}: {error}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
