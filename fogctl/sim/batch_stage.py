@@ -1,0 +1,183 @@
+"""A micro-batch stage, simulated batch by batch."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+
+from fogctl.metrics.values import StageMetrics
+from fogctl.runtime.app import Stage
+from fogctl.sim.parameters import StageParameters
+from fogctl.sim.replicas import Pool
+from fogctl.sim.streams import BatchOutput, Stream
+from fogctl.sim.trend import trend
+
+_DRAWS = 4096
+
+
+class BatchStage:
+    """One query: while there are rows it runs batch after batch, each as large as freshness allows."""
+
+    def __init__(
+        self,
+        app: str,
+        stage: Stage,
+        parameters: StageParameters,
+        source: Stream,
+        topics: tuple[str, ...],
+        start_s: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.app, self.stage, self.parameters = app, stage, parameters
+        self.source = source
+        self.output = BatchOutput()
+        self.pool = Pool()
+        self.processed = 0.0
+        self.max_rows = stage.partitions
+        self._rng = rng
+        self._noise: list[float] = []
+        self._free_s = start_s
+        """When the next batch may start."""
+        self._fixed_s = self._per_row_s = self._idle_s = self._start_cpu_s = 0.0
+        self._each = [f"{topic}-{number}" for topic in topics for number in range(stage.partitions)]
+        # One entry a batch, beginning with an empty one: a window needs the end of the batch before it.
+        self._ends: list[float] = [start_s]
+        self._rows: list[float] = [0.0]
+        self._total: list[float] = [0.0]
+        self._durations: list[float] = [0.0]
+        self._busy: list[float] = [0.0]
+        self._cpu: list[float] = [0.0]
+        self._lags: list[float] = [0.0]
+
+    def configure(self, pool: Pool) -> None:
+        """From the next batch on, these replicas."""
+        self.pool = pool
+        if not pool.nodes:
+            return
+        p, n, parts = self.parameters, len(pool.nodes), self.stage.partitions
+        speed = pool.speed(parts)
+        tasks = p.tasks(n, parts)
+        self._fixed_s = p.fixed_s(n, parts, pool.rtt_max_ms)
+        self._per_row_s = p.per_row_s(n, parts, speed)
+        self._idle_s = p.k0 * p.trip_s(pool.rtt_max_ms)
+        self._start_cpu_s = p.startup_cpu * p.tau_s * tasks
+        self.max_rows = p.max_rows(self.stage.freshness_ms / 1e3, n, parts, pool.rtt_max_ms, speed)
+
+    def stall(self, at_s: float, seconds: float) -> None:
+        """No batch starts for that long; one that runs is finished first."""
+        self._free_s = max(self._free_s, at_s) + seconds
+
+    def advance(self, until_s: float) -> None:
+        """Start every batch that starts before then; the last one may end later."""
+        at_s = self._free_s
+        if not self.pool.nodes:
+            self._free_s = max(at_s, until_s)
+            return
+        source, output, ratio = self.source, self.output, self.parameters.out_per_in
+        while at_s < until_s:
+            waiting = math.floor(source.before(at_s) - self.processed + 1e-9)
+            if waiting < 1:
+                # Idle until the next record: Spark asks for new offsets every few milliseconds.
+                at_s = max(at_s, source.reaches(self.processed + 1.0))
+                if at_s < until_s and source.before(at_s) - self.processed < 1.0 - 1e-9:
+                    at_s += 1e-6  # rounding put the instant just before the record
+                continue
+            rows = waiting if waiting < self.max_rows else self.max_rows
+            stretch = self._next_noise()
+            work = rows * self._per_row_s
+            duration = (self._fixed_s + work) * stretch
+            at_s += duration
+            self.processed += rows
+            if ratio:
+                output.write(at_s, rows * ratio)
+            self._ends.append(at_s)
+            self._rows.append(rows)
+            self._total.append(self.processed)
+            self._durations.append(duration)
+            self._busy.append(duration - self._idle_s)
+            self._cpu.append((work + self._start_cpu_s) * stretch)
+            self._lags.append(source.before(at_s) - self.processed)
+        self._free_s = at_s if at_s != math.inf else until_s
+
+    def lag(self, at_s: float) -> float:
+        """Records that have arrived and are not processed."""
+        ended = bisect_right(self._ends, at_s)
+        return max(0.0, self.source.before(at_s) - self._total[ended - 1])
+
+    def cpu_busy(self, at_s: float, window_s: float) -> float:
+        """Share of the window in which its replicas computed, 0 to 1."""
+        window_s = min(window_s, at_s - self._ends[0])
+        return min(1.0, self._inside(self._cpu, at_s - window_s, at_s) / window_s) if window_s > 0 else 0.0
+
+    def metrics(self, now_s: float, window_s: float) -> StageMetrics:
+        """What a live stage would say of itself, by the same rules (`fogctl.metrics.stage`)."""
+        start_s = max(now_s - window_s, self._ends[0])
+        span_s = max(now_s - start_s, 1e-9)
+        newest = bisect_right(self._ends, now_s) - 1
+        # What runs tells its rows only when it is over: the rate is that up to its start.
+        in_batch = newest + 1 < len(self._ends)
+        end_s = self._ends[newest] if in_batch and now_s - self._ends[newest] <= span_s / 2 else now_s
+        first = max(1, bisect_right(self._ends, start_s))
+        if first > newest:  # none ended in the window: the newest there is
+            first = max(1, newest)
+        rows, time_s = sum(self._rows[first : newest + 1]), sum(self._durations[first : newest + 1])
+        batches = newest + 1 - first
+        processed = self._inside(self._rows, start_s, end_s) / max(end_s - start_s, 1e-9)
+        arrived = (self.source.before(now_s) - self.source.before(start_s)) / span_s
+        lag = round(self.lag(now_s))
+        cycle_s = max(self._durations[first : newest + 1], default=0.0)
+        slope, low, high = trend(self.lag, start_s, now_s, cycle_s, arrived)
+        batch_ms = 1e3 * time_s / batches if batches else 0.0
+        return StageMetrics(
+            app=self.app,
+            stage=self.stage.name,
+            at_s=now_s,
+            nodes=self.pool.nodes,
+            slots=len(self.pool.nodes),
+            input_rate=arrived,
+            processed_rate=processed,
+            lag=lag,
+            lag_by_partition=dict.fromkeys(self._each, round(lag / len(self._each))),
+            lag_trend=slope,
+            batch_ms=batch_ms,
+            batch_split_ms={"addBatch": batch_ms} if batches else {},
+            batch_rows=rows / batches if batches else 0.0,
+            max_rows=self.max_rows,
+            busyness=max(0.0, min(1.0, self._inside(self._busy, start_s, now_s) / span_s)),
+            true_rate=rows / time_s if time_s > 0 else 0.0,
+            window_s=span_s,
+            lag_trend_low=low,
+            lag_trend_high=high,
+            newest_batch_at_s=self._ends[newest] if newest else None,
+        )
+
+    def batches(self) -> dict[str, list[float]]:
+        """Every batch so far: `end_s`, `rows`, `duration_s` and the `lag` it left."""
+        return {
+            "end_s": self._ends[1:],
+            "rows": self._rows[1:],
+            "duration_s": self._durations[1:],
+            "lag": self._lags[1:],
+        }
+
+    def _inside(self, amounts: list[float], start_s: float, end_s: float) -> float:
+        """The batches' amounts between two moments: a batch counts by as much of it as lies there."""
+        first = max(1, bisect_right(self._ends, start_s))
+        last = bisect_left(self._ends, end_s, first) if first < len(self._ends) else first
+        total = sum(amounts[first:last])
+        for place in {first, last}:
+            if place < len(self._ends):
+                began, ended = self._ends[place] - self._durations[place], self._ends[place]
+                inside = max(0.0, min(ended, end_s) - max(began, start_s)) / self._durations[place]
+                total += amounts[place] * (inside if place == last else inside - 1.0)
+        return total
+
+    def _next_noise(self) -> float:
+        if not self._noise:
+            sigma = self.parameters.noise
+            # A factor of mean 1, so that noise costs nothing by itself.
+            drawn = np.exp(sigma * self._rng.standard_normal(_DRAWS) - 0.5 * sigma * sigma)
+            self._noise = drawn.tolist()
+        return self._noise.pop()

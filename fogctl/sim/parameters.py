@@ -1,0 +1,157 @@
+"""What the simulator knows of a stage: how long batches take, how they vary, and what a change costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fogmodels.throughput import ThroughputModel
+
+REFERENCE_MS = 100.0
+"""At this round trip, theta changes nothing (as in `fogmodels.throughput`)."""
+
+AIM = 0.9
+"""Batches are kept this far below the freshness bound, so that ordinary scatter stays within it."""
+LEAST_WORK = 0.25
+"""Of the fixed time: smaller batches would only do less in the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stalls:
+    """Seconds that changes take (`_takes_s`) and for which no batch starts (`_s`). Measured on two cores."""
+
+    add_takes_s: float = 6.0
+    """From the wish for a replica to its registration."""
+    out_s: float = 3.7
+    """The gap in processing when a replica joins: 2.7 to 4.7 s were seen."""
+    remove_takes_s: float = 1.0
+    in_s: float = 0.7
+    """The gap when a replica is decommissioned."""
+    lost_s: float = 3.6
+    """The gap when a node is lost."""
+    cut_s: float = 10.0
+    """The same when only its link is cut: until timeouts notice."""
+    cold_s: float = 20.0
+    """For how long a new replica is slower, while its JVM and its consumers warm up."""
+    cold_speed: float = 0.7
+    """Its speed in that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageParameters:
+    """A stage's batch time, in the batch form of `fogmodels.throughput`, and what belongs to it.
+
+        D = tau*m + N / (mu * speed * n^beta) + (k0 + k1*m) * ND * (ND / 100 ms)^(theta - 1)
+
+    The defaults are the fit to 22 points measured on Spark with 20 % of a core a replica.
+    """
+
+    tau_s: float = 0.115
+    """Start-up of a task."""
+    mu_per_s: float = 134.0
+    """Records a second of one replica with `reference_cores` at share 1."""
+    beta: float = 0.944
+    k0: float = 2.57
+    """Round trips a batch."""
+    k1: float = 1.90
+    """Round trips a task."""
+    theta: float = 1.25
+    sigma: float = 1.0
+    """Speed grows with the share to this power."""
+    reference_cores: float = 0.2
+    """The quota that mu was measured with."""
+    noise: float = 0.044
+    """Relative standard deviation of one batch's time."""
+    startup_cpu: float = 0.5
+    """How much of a task's start-up is spent computing: the rest is waiting."""
+    out_per_in: float = 1.0
+    """Records written for each record read."""
+    service_scv: float = 0.5
+    """Squared coefficient of variation of the time a record takes in real-time mode (Erlang-2 in MEAD)."""
+    stalls: Stalls = field(default_factory=Stalls)
+
+    def __post_init__(self) -> None:
+        for name in ("mu_per_s", "beta", "theta", "sigma", "reference_cores"):
+            _check(name, getattr(self, name), above=True)
+        for name in ("tau_s", "k0", "k1", "noise", "startup_cpu", "out_per_in", "service_scv"):
+            _check(name, getattr(self, name), above=False)
+        for entry in dataclasses.fields(self.stalls):
+            _check(f"stalls.{entry.name}", getattr(self.stalls, entry.name), above=entry.name == "cold_speed")
+
+    @classmethod
+    def from_model(
+        cls, model: ThroughputModel, reference_cores: float | None = None, **others: Any
+    ) -> StageParameters:
+        """The parameters of a fitted batch-form model; `others` are fields the model does not know."""
+        if model.form != "batch":
+            raise ValueError("the simulator needs a model of the batch form, not Gesscale's")
+        p = model.parameters
+        if reference_cores is not None:
+            others["reference_cores"] = reference_cores
+        return cls(
+            tau_s=p["tau"],
+            mu_per_s=p["mu"],
+            beta=p["beta"],
+            k0=p["k0"],
+            k1=p["k1"],
+            theta=p["theta"],
+            sigma=p["sigma"],
+            **{"noise": model.noise, **others},
+        )
+
+    def tasks(self, replicas: int, partitions: int) -> int:
+        """m: how many tasks of a batch the busiest replica runs, one after another."""
+        return -(-partitions // replicas)
+
+    def trip_s(self, rtt_ms: float) -> float:
+        """What one round trip costs: short ones hide behind work, long ones cost more than themselves."""
+        return math.pow(rtt_ms / REFERENCE_MS, self.theta) * (REFERENCE_MS / 1e3)
+
+    def per_row_s(self, replicas: int, partitions: int, speed: float = 1.0) -> float:
+        """Seconds that one more row adds to a batch; replicas without a task do not help."""
+        return 1.0 / (self.mu_per_s * speed * math.pow(min(replicas, partitions), self.beta))
+
+    def fixed_s(self, replicas: int, partitions: int, rtt_ms: float) -> float:
+        """Seconds of a batch that do not depend on its rows."""
+        m = self.tasks(replicas, partitions)
+        return self.tau_s * m + (self.k0 + self.k1 * m) * self.trip_s(rtt_ms)
+
+    def batch_s(
+        self, rows: float, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0
+    ) -> float:
+        """How long a batch takes, without noise."""
+        return self.fixed_s(replicas, partitions, rtt_ms) + rows * self.per_row_s(replicas, partitions, speed)
+
+    def max_rows(
+        self, freshness_s: float, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0
+    ) -> int:
+        """The largest batch that the freshness bound allows: where the live rule (`batch_size`) settles."""
+        fixed_s = self.fixed_s(replicas, partitions, rtt_ms)
+        # The rule sees the median deviation of the batches, 0.67 of a standard deviation.
+        room_s = max(AIM * freshness_s / (1.0 + 0.67 * self.noise) - fixed_s, LEAST_WORK * fixed_s)
+        return max(1, int(room_s / self.per_row_s(replicas, partitions, speed) + 1e-9))
+
+    def mst(
+        self, replicas: int, rtt_max_ms: float, freshness_s: float, partitions: int, speed: float = 1.0
+    ) -> float:
+        """Records a second sustained at the freshness bound."""
+        rows = self.max_rows(freshness_s, replicas, partitions, rtt_max_ms, speed)
+        return rows / self.batch_s(rows, replicas, partitions, rtt_max_ms, speed)
+
+
+def to_json(parameters: StageParameters) -> dict[str, Any]:
+    """Parameters as plain JSON values."""
+    return dataclasses.asdict(parameters)
+
+
+def from_json(data: Mapping[str, Any]) -> StageParameters:
+    """The inverse of `to_json`."""
+    return StageParameters(**{**data, "stalls": Stalls(**data.get("stalls", {}))})
+
+
+def _check(name: str, value: float, *, above: bool) -> None:
+    if not math.isfinite(value) or value < 0 or (above and value == 0):
+        raise ValueError(f"{name} must be finite and {'above' if above else 'at least'} 0, not {value}")

@@ -1,0 +1,154 @@
+"""Micro-batch stages: hand-computed steady states, conservation, and what a window says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fogctl.sim import Counted, StageParameters
+from fogctl.sim.replicas import common_speed
+
+QUIET = StageParameters(
+    tau_s=0.1, mu_per_s=100.0, beta=1.0, k0=4.0, k1=2.0, theta=1.0, noise=0.0, startup_cpu=0.0
+)
+
+
+def constant(rate: float, seconds: int = 600) -> Counted:
+    return Counted(np.full(seconds, rate))
+
+
+def test_a_stage_that_keeps_up_settles_where_a_batch_takes_in_what_arrives_during_one(world) -> None:
+    # One replica, four partitions: D = 4·0.1 s + N/100; N = 50·D, so D = 0.4/(1 − 0.5) = 0.8 s, N = 40.
+    sim = world.simulation(constant(50.0), ["e1"], QUIET)
+    sim.advance(300.0)
+    (seen,) = sim.stage_metrics()
+    assert seen.batch_ms == pytest.approx(800.0, rel=0.03)
+    assert seen.batch_rows == pytest.approx(40.0, rel=0.03)
+    assert seen.processed_rate == pytest.approx(50.0, rel=0.02)
+    assert seen.input_rate == pytest.approx(50.0, rel=0.02)
+    assert 40 <= seen.lag <= 81  # a batch and what arrived since it began
+    assert seen.lag_trend_low < 0 < seen.lag_trend_high
+
+
+def test_an_overloaded_stage_does_the_mst_of_its_freshness_bound_and_falls_behind_by_the_rest(world) -> None:
+    # Batches aim at 0.9 · 5 s: N = (4.5 − 0.4)·100 = 410 rows, 91.1 a second.
+    sim = world.simulation(constant(120.0), ["e1"], QUIET)
+    sim.advance(300.0)
+    (seen,) = sim.stage_metrics()
+    assert seen.max_rows == 410
+    assert seen.batch_ms == pytest.approx(4500.0)
+    assert seen.processed_rate == pytest.approx(410 / 4.5, rel=1e-3)
+    assert seen.lag_trend == pytest.approx(120 - 410 / 4.5, rel=0.2)
+    assert seen.lag_trend_low > 0
+    assert seen.lag == pytest.approx((120 - 410 / 4.5) * 300.0, rel=0.1)
+    assert QUIET.mst(1, 0.0, 5.0, 4) == pytest.approx(410 / 4.5)
+
+
+def test_the_farthest_replica_slows_every_batch(world) -> None:
+    # Two replicas, one at 300 ms: D = 2·0.1 + (4 + 2·2)·0.3 + N/200 = 4.5 s: N = 380; both near: 844.
+    far = world.simulation(constant(500.0), ["e1", "e4"], QUIET)
+    near = world.simulation(constant(500.0), ["e1", "e2"], QUIET)
+    for sim in (far, near):
+        sim.advance(300.0)
+    assert far.stage_metrics()[0].processed_rate == pytest.approx(380 / 4.5, rel=1e-3)
+    assert near.stage_metrics()[0].processed_rate == pytest.approx(844 / 4.5, rel=1e-3)
+
+
+def test_a_smaller_share_slows_the_work_and_nothing_else(world) -> None:
+    half = QUIET.batch_s(200, 1, 4, 0.0, speed=0.5)
+    assert half == pytest.approx(0.4 + 4.0)
+
+
+def test_busyness_leaves_out_the_driver_waiting_and_cpu_leaves_out_all_waiting(world) -> None:
+    sim = world.simulation(constant(500.0), ["e4"], QUIET)
+    sim.advance(300.0)
+    (seen,) = sim.stage_metrics()
+    # D = 0.4 + (4 + 2·4)·0.3 + N/100: 4 s are fixed, so a quarter of them is allowed for work: 5 s in all.
+    # 1.2 s of it is the driver's waiting; 1.0 s is work.
+    assert seen.busyness == pytest.approx(1 - 1.2 / 5, rel=0.02)
+    node = next(n for n in sim.node_metrics() if n.node == "e4")
+    assert node.cpu_used_cores == pytest.approx(0.2 * 1.0 / 5, rel=0.1)
+    assert node.cpu_quota_cores == 0.2
+
+
+def test_an_idle_stage_is_fresh_and_at_rest(world) -> None:
+    sim = world.simulation(Counted([10.0, *[0.0] * 400]), ["e1"], QUIET)
+    sim.advance(300.0)
+    (seen,) = sim.stage_metrics()
+    assert (seen.at_s, seen.lag, seen.processed_rate, seen.input_rate) == (300.0, 0, 0.0, 0.0)
+    assert (seen.lag_trend, seen.busyness) == (0.0, 0.0)
+    # What only batches tell is kept from the newest one: 0.4 s and 0.01 s a row.
+    assert seen.batch_ms == pytest.approx(400 + 10 * seen.batch_rows)
+    assert seen.newest_batch_at_s == pytest.approx(0.0, abs=5.0)
+
+
+def test_a_stage_without_replicas_is_stale_and_its_lag_grows(world) -> None:
+    from fogctl.sim.faults import Fault
+
+    sim = world.simulation(constant(50.0), ["e1"], QUIET, faults=[Fault(100.0, "kill", "e1")])
+    sim.advance(200.0)
+    (seen,) = sim.stage_metrics()
+    assert seen.at_s == 200.0
+    assert seen.newest_batch_at_s == pytest.approx(0.0, abs=110.0)
+    assert seen.nodes == ()
+    assert seen.lag == pytest.approx(50.0 * 100.0, rel=0.02)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.floats(0, 200), min_size=5, max_size=40),
+    st.floats(0, 0.3),
+    st.integers(0, 3),
+    st.floats(0.3, 20.0),
+)
+def test_every_record_is_processed_once_however_time_is_cut(world, rates, noise, seed, step_s) -> None:
+    parameters = StageParameters(noise=noise)
+    whole = world.simulation(Counted(np.round(rates)), ["e1"], parameters, seed=seed)
+    cut = world.simulation(Counted(np.round(rates)), ["e1"], parameters, seed=seed)
+    whole.advance(400.0)
+    while cut.now_s < 400.0:
+        cut.advance(min(400.0, cut.now_s + step_s))
+    work = whole.stages["work"]
+    assert work.batches() == cut.stages["work"].batches()
+    finished = whole.drain(10_000.0)
+    assert finished is not None
+    assert work.processed == whole.stages["work"].output.before(1e9) == np.round(rates).sum()
+
+
+def test_noise_leaves_the_mean_batch_time_alone(world) -> None:
+    sim = world.simulation(constant(500.0, 20_000), ["e1"], StageParameters(noise=0.2), seed=1)
+    sim.advance(20_000.0)
+    durations = np.array(sim.stages["work"].batches()["duration_s"])
+    assert durations[1:].mean() == pytest.approx(0.9 * 5.0 / (1 + 0.67 * 0.2), rel=0.02)
+    assert durations[1:].std() / durations[1:].mean() == pytest.approx(0.2, rel=0.1)
+
+
+@given(st.lists(st.floats(0.1, 10.0), min_size=1, max_size=6), st.integers(1, 24))
+def test_unequal_replicas_are_worth_no_more_than_their_best_and_no_less_than_their_worst(
+    speeds, tasks
+) -> None:
+    assert min(speeds) * (1 - 1e-9) <= common_speed(speeds, tasks) <= max(speeds) * (1 + 1e-9)
+
+
+def test_a_slow_replica_that_gets_a_task_holds_the_batch_up() -> None:
+    # Two tasks on two replicas, one at a tenth: the batch takes ten times as long.
+    assert common_speed([1.0, 0.1], 2) == pytest.approx(0.1)
+    # With many small tasks the fast one takes most of them: 110 task times of work at speed 1.1.
+    assert common_speed([1.0, 0.1], 110) == pytest.approx(55 / 100, rel=0.02)
+
+
+def test_the_cheap_trend_agrees_with_the_models_own(world) -> None:
+    from fogmodels.scalability import lag_trend
+
+    for rate in (40.0, 85.0, 100.0, 150.0):
+        sim = world.simulation(Counted.poisson(np.full(400, rate), seed=2), ["e1"], StageParameters(), seed=2)
+        sim.advance(120.0)
+        (seen,) = sim.stage_metrics()
+        times = np.arange(91.0, 121.0)
+        lags = [sim.stages["work"].lag(t) for t in times]
+        full = lag_trend(times, lags, cycle_s=seen.batch_ms / 1e3)
+        assert seen.lag_trend == pytest.approx(full.slope_per_s, abs=0.15 * rate)
+        verdict = "rising" if seen.lag_trend_low > 0 else "falling" if seen.lag_trend_high < 0 else "steady"
+        assert verdict == full.verdict

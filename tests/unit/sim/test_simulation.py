@@ -1,0 +1,181 @@
+"""The whole simulated world: changes, stalls, faults, latencies that change, stages in a row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fognetem.matrix import Path
+
+from fogctl.errors import FogError
+from fogctl.runtime.app import Mode
+from fogctl.runtime.deployment import AddReplica, RemoveReplica, Replica, SetShare
+from fogctl.sim import Counted, StageParameters, Stalls, Timed
+from fogctl.sim.faults import Fault
+from fogctl.testbed.model import LatencyChange
+
+QUIET = StageParameters(tau_s=0.1, mu_per_s=100.0, beta=1.0, k0=4.0, k1=2.0, theta=1.0, noise=0.0)
+STALLS = Stalls(
+    add_takes_s=6.0, out_s=4.0, remove_takes_s=1.0, in_s=1.0, lost_s=3.0, cold_s=20.0, cold_speed=0.5
+)
+
+
+def constant(rate: float, seconds: int = 2000) -> Counted:
+    return Counted(np.full(seconds, rate))
+
+
+def with_stalls(stalls: Stalls = STALLS) -> StageParameters:
+    from dataclasses import replace
+
+    return replace(QUIET, stalls=stalls)
+
+
+def gaps(sim) -> list[tuple[float, float]]:
+    """When no batch ran: (begin, seconds), of those longer than half a second."""
+    done = sim.stages["work"].batches()
+    ends = np.array(done["end_s"])
+    begins = ends - np.array(done["duration_s"])
+    idle = begins[1:] - ends[:-1]
+    return [(float(ends[i]), float(idle[i])) for i in np.flatnonzero(idle > 0.5)]
+
+
+def test_a_new_replica_takes_its_time_stalls_once_and_is_cold_at_first(world) -> None:
+    sim = world.simulation(constant(500.0), ["e1"], with_stalls())
+    sim.advance(100.0)
+    before = sim.stage_metrics()[0].true_rate
+    sim.change(AddReplica("work", Replica("e2")))
+    assert sim.now_s == 106.0
+    assert sim.stage_metrics()[0].nodes == ("e1", "e2")
+    sim.advance(125.0)
+    ((at_s, seconds),) = gaps(sim)
+    assert 100.0 <= at_s <= 112.0
+    assert seconds == pytest.approx(4.0)
+    cold = sim.stages["work"].batches()["duration_s"][-1]
+    rows = sim.stages["work"].batches()["rows"][-1]
+    sim.advance(250.0)
+    warm = sim.stage_metrics()[0].true_rate
+    assert rows / cold < 0.8 * warm
+    assert warm > 1.8 * before
+    assert sim.supply["work"] == [(0.0, 1), (106.0, 2)]
+
+
+def test_removing_a_replica_stalls_less(world) -> None:
+    sim = world.simulation(constant(500.0), ["e1", "e2"], with_stalls())
+    sim.advance(100.0)
+    sim.change(RemoveReplica("work", Replica("e2")))
+    sim.advance(200.0)
+    assert sim.stage_metrics()[0].nodes == ("e1",)
+    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(1.0)]
+
+
+def test_a_share_changes_at_once_and_without_a_stall(world) -> None:
+    sim = world.simulation(constant(500.0), ["e1"], with_stalls())
+    sim.advance(100.0)
+    sim.change(SetShare("work", Replica("e1", 0.5), 1.0))
+    assert sim.now_s == 100.0
+    sim.advance(200.0)
+    assert gaps(sim) == []
+    # D = 0.4 + N/50 = 4.5 s.
+    assert sim.stage_metrics()[0].processed_rate == pytest.approx(205 / 4.5, rel=0.01)
+
+
+def test_a_lost_node_stalls_the_stage_and_comes_back_cold_when_restored(world) -> None:
+    faults = [Fault(100.0, "kill", "e2"), Fault(200.0, "restore", "e2")]
+    sim = world.simulation(constant(500.0), ["e1", "e2"], with_stalls(), faults=faults)
+    sim.advance(150.0)
+    assert sim.stage_metrics()[0].nodes == ("e1",)
+    assert "e2" not in {node.node for node in sim.node_metrics()}
+    assert sim.deployment.stage("work").nodes == ("e1", "e2")
+    sim.advance(300.0)
+    assert sim.stage_metrics()[0].nodes == ("e1", "e2")
+    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(3.0), pytest.approx(4.0)]
+    assert [event["what"] for event in sim.events] == ["stall", "fault", "stall", "fault"]
+
+
+def test_a_slow_node_slows_the_batch(world) -> None:
+    sim = world.simulation(constant(500.0), ["e1"], QUIET, faults=[Fault(100.0, "slow", "e1", 0.5)])
+    sim.advance(200.0)
+    assert sim.stage_metrics()[0].processed_rate == pytest.approx(205 / 4.5, rel=0.01)
+
+
+def test_latencies_change_by_the_testbeds_schedule(world) -> None:
+    change = [LatencyChange(100.0, o, "e1", Path(rtt_ms=300.0)) for o in ("cloud", "broker")]
+    sim = world.simulation(constant(500.0), ["e1"], QUIET, testbed=world.testbed(schedule=change))
+    sim.advance(90.0)
+    assert sim.latencies.rtt_ms("cloud", "e1") == 0.0
+    near = sim.stage_metrics()[0].processed_rate
+    sim.advance(200.0)
+    assert sim.latencies.rtt_ms("broker", "e1") == 300.0
+    assert sim.latencies.rtt_ms("cloud", "e4") == 300.0
+    # 4 s are fixed, 1 s may be work: 100 rows in 5 s.
+    assert near == pytest.approx(410 / 4.5, rel=0.01)
+    assert sim.stage_metrics()[0].processed_rate == pytest.approx(20.0, rel=0.01)
+
+
+def test_faster_nodes_work_faster(world) -> None:
+    testbed = world.testbed((0.0, 0.0), cores=(0.2, 0.8))
+    slow = world.simulation(constant(2000.0), ["e1"], QUIET, testbed=testbed)
+    fast = world.simulation(constant(2000.0), ["e2"], QUIET, testbed=testbed)
+    for sim in (slow, fast):
+        sim.advance(100.0)
+    rate = [sim.stage_metrics()[0].processed_rate for sim in (slow, fast)]
+    assert rate[1] == pytest.approx(4 * rate[0], rel=0.01)
+
+
+def test_stages_in_a_row_hand_on_what_they_keep(world) -> None:
+    from dataclasses import replace
+
+    app = world.app(("first", "records", "middle"), ("second", "middle", "done"))
+    parameters = {"first": replace(QUIET, out_per_in=0.5), "second": QUIET}
+    sim = world.simulation(constant(40.0, 600), ["e1"], parameters, app=app)
+    sim.advance(300.0)
+    one, two = sim.stage_metrics()
+    assert one.processed_rate == pytest.approx(40.0, rel=0.05)
+    assert two.input_rate == pytest.approx(20.0, rel=0.05)
+    finished = sim.drain()
+    assert finished is not None
+    assert 600.0 <= finished <= 610.0
+    assert sim.stages["second"].processed == pytest.approx(sim.stages["first"].processed / 2, abs=1)
+
+
+def test_an_overloaded_stage_starves_the_next_and_only_it_falls_behind(world) -> None:
+    app = world.app(("first", "records", "middle"), ("second", "middle", "done"))
+    sim = world.simulation(constant(100.0), ["e1"], QUIET, app=app)  # half a node each: 45.6/s at most
+    sim.advance(500.0)
+    one, two = sim.stage_metrics()
+    assert one.lag_trend == pytest.approx(100 - 205 / 4.5, rel=0.15)
+    assert two.lag < 500
+    assert two.lag_trend_low < 0 < two.lag_trend_high
+
+
+def test_response_times_add_up_along_real_time_stages(world) -> None:
+    app = world.app(("first", "records", "middle"), ("second", "middle", "done"), mode=Mode.real_time)
+    times = np.cumsum(np.random.default_rng(1).exponential(0.1, 5000))
+    parameters = {"first": StageParameters(mu_per_s=100.0), "second": StageParameters(mu_per_s=50.0)}
+    sim = world.simulation(Timed(times), ["e1"], parameters, app=app)
+    sim.advance(float(times[-1]) + 10)
+    left, born = sim.stages["second"].output.records
+    assert len(left) == 5000
+    assert born == pytest.approx(times)
+    # Half a node each: 50 and 25 records a second at a load of 10: at least 20 + 40 ms.
+    assert 0.06 < (left - born).mean() < 0.09
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(world) -> None:
+    runs = []
+    for seed in (1, 1, 2):
+        sim = world.simulation(constant(80.0), ["e1", "e2"], StageParameters(), seed=seed)
+        sim.advance(300.0)
+        runs.append(sim.stages["work"].batches())
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_what_cannot_be_simulated_is_refused_in_a_sentence(world) -> None:
+    with pytest.raises(FogError, match="has no node e9"):
+        world.simulation(constant(1.0), ["e1"], QUIET, faults=[Fault(1.0, "kill", "e9")])
+    with pytest.raises(FogError, match="has no node e9"):
+        world.simulation(constant(1.0), ["e9"], QUIET)
+    with pytest.raises(ValueError, match="mu_per_s"):
+        StageParameters(mu_per_s=0.0)
+    with pytest.raises(ValueError, match="out_s"):
+        StageParameters(stalls=Stalls(out_s=float("nan")))
