@@ -15,10 +15,7 @@ from itertools import pairwise
 from fogmodels.scalability import lag_trend
 
 from fogctl.metrics.batch import Batch, Offsets
-from fogctl.metrics.values import StageMetrics
-
-WINDOW_S = 30.0
-"""How far back metrics look, unless asked for otherwise."""
+from fogctl.metrics.values import WINDOW_S, StageMetrics
 
 
 @dataclass(frozen=True, slots=True)

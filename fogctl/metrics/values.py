@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+WINDOW_S = 30.0
+"""How far back metrics look, unless asked for otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class StageMetrics:

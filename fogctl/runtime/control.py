@@ -1,4 +1,4 @@
-"""Asking a stage runner: one JSON line over the socket file it listens on."""
+"""Asking a process of a testbed, such as a stage runner: one JSON line over the socket file it listens on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +38,26 @@ def ask(path: Path, request: dict[str, Any], timeout_s: float = 5.0) -> dict[str
                 return answer
     except (OSError, ValueError) as error:
         raise FogError(f"the stage runner at {path} does not answer: {error}", exit_code=FAILED) from error
+
+
+def serve(path: Path, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> socketserver.BaseServer:
+    """Answer requests on a socket file that only its owner can open, from threads, until shut down."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            line = self.rfile.readline()
+            if line:
+                self.wfile.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+
+    class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+        daemon_threads = True
+
+    path.unlink(missing_ok=True)
+    before = os.umask(0o177)
+    try:
+        with short_name(path) as name:
+            server = Server(name, Handler)
+    finally:
+        os.umask(before)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server

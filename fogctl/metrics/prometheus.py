@@ -1,0 +1,65 @@
+"""Metrics read back from a real Prometheus, through prometheus-api-client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fognetem.linux import inside
+
+from fogctl.errors import FAILED, FogError
+from fogctl.metrics import place
+from fogctl.metrics.exposition import Sample, read_nodes, read_stages
+from fogctl.metrics.values import NodeMetrics, StageMetrics
+from fogctl.testbed import names
+from fogctl.testbed.running import Running
+
+
+class PrometheusReader:
+    """Asks Prometheus for the newest scrape of everything fogctl exposes.
+
+    One question fetches all numbers of an app, so they belong together: Prometheus shows scrapes as a whole.
+    What it could not scrape the last time is missing, not old: it marks such series as stale. Where it does not
+    try, numbers show for as long as its lookback (ten seconds in ours); `at_s` tells their age.
+    """
+
+    def __init__(self, url: str, namespace: str = "", timeout_s: int = 5) -> None:
+        """`namespace` is the network namespace to ask from; "" is the caller's own."""
+        # It brings pandas: half a second that only those pay who use it.
+        from prometheus_api_client import PrometheusConnect
+        from urllib3.util.retry import Retry
+
+        self._url = url
+        self._namespace = namespace
+        self._client: Any = PrometheusConnect(url=url, timeout=timeout_s, retry=Retry(total=0))
+
+    @classmethod
+    def of(cls, running: Running) -> PrometheusReader:
+        """A reader of the Prometheus that `fogctl metrics up --prometheus` starts."""
+        return cls(place.prometheus_url(running.testbed), names.switch(running.testbed.name))
+
+    def stages(self, app: str) -> tuple[StageMetrics, ...]:
+        """Every stage of an app that was scraped, by name."""
+        return read_stages(self._samples(f'{{__name__=~"fogctl_stage_.+",app={json.dumps(app)}}}'))
+
+    def nodes(self) -> tuple[NodeMetrics, ...]:
+        """Every node of the testbed that was scraped, by name."""
+        return read_nodes(self._samples('{__name__=~"fogctl_node_.+"}'))
+
+    def _samples(self, query: str) -> Iterator[Sample]:
+        import requests
+        from prometheus_api_client.exceptions import PrometheusApiClientException
+
+        try:
+            with inside(self._namespace):
+                found = self._client.custom_query(query)
+        except (requests.RequestException, PrometheusApiClientException, OSError) as error:
+            raise FogError(
+                f"Prometheus at {self._url} does not answer: {error}",
+                hint="fogctl metrics up --prometheus starts it",
+                exit_code=FAILED,
+            ) from error
+        for series in found:
+            labels = series["metric"]
+            yield Sample(labels["__name__"], labels, float(series["value"][1]))
