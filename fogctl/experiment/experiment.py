@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from fogctl.config.units import quoted
 from fogctl.config.validate import validate
 from fogctl.errors import FogError
 from fogctl.experiment import load as loads
-from fogctl.experiment.experiment_file import ExperimentFile, PolicyChoice
+from fogctl.experiment.experiment_file import AppChoice, ExperimentFile, Goal
 from fogctl.experiment.load import Load
 from fogctl.runtime import app as apps
-from fogctl.runtime.app import App
+from fogctl.runtime.app import App, Mode, OutputMode, Stage
 from fogctl.testbed.model import Kind, Role, Testbed
 
 _SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -35,6 +35,7 @@ class PolicyUse:
     name: str
     label: str
     options: tuple[tuple[str, Any], ...] = ()
+    goal: Goal = field(default_factory=Goal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def build(
     if seed is not None:
         changed["seed"] = seed
     file = file.model_copy(update=changed)
-    chosen = _chosen(document, file.policies, policies)
+    chosen = _chosen(document, file, policies)
     bed = _testbed(document, file, path)
     app = _app(document, file, path)
     start = _start(document, file, app, bed)
@@ -156,20 +157,19 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _chosen(
-    document: Document, entries: Sequence[PolicyChoice], only: Sequence[str]
-) -> tuple[PolicyUse, ...]:
+def _chosen(document: Document, file: ExperimentFile, only: Sequence[str]) -> tuple[PolicyUse, ...]:
     uses = []
     seen: dict[str, int] = {}
     problems = []
-    for number, entry in enumerate(entries):
+    for number, entry in enumerate(file.policies):
         label = entry.label or entry.name
         if label in seen:
             key = ("policies", number)
             hint = "give one of them another label"
             problems.append(Problem(f"{quoted(label)} is there twice", document.line(key), key, hint))
         seen[label] = number
-        uses.append(PolicyUse(entry.name, label, tuple(sorted(entry.options.items()))))
+        goal = entry.goal or file.goal
+        uses.append(PolicyUse(entry.name, label, tuple(sorted(entry.options.items())), goal))
     refuse(document.file, problems)
     for name in only:
         if name not in seen:
@@ -226,18 +226,22 @@ def _app(document: Document, file: ExperimentFile, path: Path) -> App:
         raise FogError(
             error.message, file=document.file, line=document.line(key), key="app", hint=error.hint
         ) from error
-    return app if file.app.work is None else with_work(app, file.app.work)
+    return replace(app, stages=tuple(_changed(stage, file.app) for stage in app.stages))
 
 
-def with_work(app: App, work: int) -> App:
-    """The app with this much work in every stage that has the option."""
-    stages = tuple(
-        replace(stage, options=tuple(sorted({**dict(stage.options), "work": str(work)}.items())))
-        if "work" in dict(stage.options)
-        else stage
-        for stage in app.stages
-    )
-    return replace(app, stages=stages)
+def _changed(stage: Stage, choice: AppChoice) -> Stage:
+    """A stage with what the experiment asks for instead of what the app says."""
+    if choice.work is not None and "work" in dict(stage.options):
+        options = {**dict(stage.options), "work": str(choice.work)}
+        stage = replace(stage, options=tuple(sorted(options.items())))
+    if choice.partitions is not None:
+        stage = replace(stage, partitions=choice.partitions)
+    if choice.mode is not None:
+        real_time = choice.mode is Mode.real_time
+        stage = replace(
+            stage, mode=choice.mode, output_mode=OutputMode.update if real_time else stage.output_mode
+        )
+    return stage
 
 
 def _start(

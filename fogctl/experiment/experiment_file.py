@@ -16,8 +16,10 @@ from pydantic import (
 )
 from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
+from fogctl.agent.settings import Guard
 from fogctl.config.fields import Entry, InstantS, LossFraction, PositiveDelayMs, PositiveShare, node_name
 from fogctl.config.units import quoted
+from fogctl.runtime.app_file import Mode
 from fogctl.testbed.model import Kind
 
 MOST_REPETITIONS = 100
@@ -101,6 +103,12 @@ class AppChoice(Entry):
     work: _Steps | None = Field(
         default=None, description="CPU steps per record, for the stages that have the option work"
     )
+    mode: Annotated[Mode, Field(strict=False)] | None = Field(
+        default=None, description="how every stage runs, instead of what the app says"
+    )
+    partitions: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="partitions of every stage, instead of what the app says"
+    )
     start: dict[str, list[_Node]] = Field(
         default_factory=dict, description="nodes of each stage at the start; one of the nearest if not given"
     )
@@ -179,6 +187,13 @@ class TraceChoice(Entry):
         return self
 
 
+class Goal(Entry):
+    """What the response time of a path shall be; the report says whether it was met."""
+
+    mean: PositiveDelayMs | None = Field(default=None, examples=["200ms"])
+    p95: PositiveDelayMs | None = Field(default=None, examples=["500ms"])
+
+
 class PolicyChoice(Entry):
     """A policy and its options."""
 
@@ -187,6 +202,7 @@ class PolicyChoice(Entry):
         default=None, description="what reports call it; needed where one policy is used twice"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="the policy's own options")
+    goal: Goal | None = Field(default=None, description="instead of the experiment's goal")
 
 
 class Tolerances(Entry):
@@ -206,13 +222,6 @@ class Tolerances(Entry):
     )
 
 
-class Goal(Entry):
-    """What the response time of a path shall be; the report says whether it was met."""
-
-    mean: PositiveDelayMs | None = Field(default=None, examples=["200ms"])
-    p95: PositiveDelayMs | None = Field(default=None, examples=["500ms"])
-
-
 class ExperimentFile(Entry):
     """experiment.yaml."""
 
@@ -225,8 +234,8 @@ class ExperimentFile(Entry):
     policies: list[Annotated[PolicyChoice, _OrWord("name")]] = Field(
         min_length=1, max_length=MOST_POLICIES, examples=["[thr-nlunaware, gesscale]"]
     )
-    guard: dict[str, Any] = Field(
-        default_factory=dict, description="the agent's guard rails, the same for every policy"
+    guard: Guard = Field(
+        default_factory=Guard, description="the agent's guard rails, the same for every policy"
     )
     every: InstantS = Field(default=10.0, description="how often the agent decides", examples=["10s"])
     repetitions: _Repetitions = Field(default=1)

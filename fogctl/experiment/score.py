@@ -1,0 +1,316 @@
+"""Scores of a run, from its folder alone: SPEC's elasticity, cost, lag, stalls, response times. Pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from fogmodels import elasticity
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+
+SMOOTH_S = 15.0
+"""The ideal curve follows the mean rate over this long: chance in single seconds is no change of load."""
+
+STALLED_BELOW = 0.05
+"""A stage that has work and processes less than this share of its input stands still."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartScore:
+    """One policy in one repetition. Rates are records a second; lower is better unless said otherwise."""
+
+    policy: str
+    repetition: int
+    accuracy_o: float | None
+    """Replicas to spare, on average, over all stages; None where no ideal curve is known."""
+    accuracy_u: float | None
+    timeshare_o: float | None
+    """Fraction of the time with too many; the paper prints per cent."""
+    timeshare_u: float | None
+    excess_time: float | None
+    """Time needed beyond the trace to finish, as a fraction of its length; None: it never finished."""
+    reconfigurations: int
+    share_changes: int
+    node_minutes: float
+    core_minutes: float | None
+    """CPU paid for: replicas × share × quota."""
+    cpu_share: float | None
+    """Mean share of a replica: 1 is the static allocation."""
+    mean_lag: float
+    largest_lag: float
+    stalled_s: float
+    """Seconds in which a stage had work and stood still."""
+    duration_s: float
+    finished_s: float | None
+    sent: int | None
+    lost: int | None
+    duplicates: int | None
+    decisions: int
+    failed: int
+    """Changes that were tried and failed."""
+    response_mean_s: float | None = None
+    response_p95_s: float | None = None
+    goal_met: bool | None = None
+    saturated: float | None = None
+    """Fraction of seconds in which the host was busier than tolerated; None: not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageSeries:
+    """A stage over the seconds of a part."""
+
+    at_s: Vector
+    offered: Vector
+    """Records a second to serve: the schedule's, or what the stages before it pass on."""
+    processed: Vector
+    lag: Vector
+    replicas: Vector
+    share: Vector
+    cores: Vector
+    ideal: Vector | None
+    nodes: tuple[str, ...]
+
+
+def score(
+    manifest: Mapping[str, Any], metrics: pa.Table, events: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """scores.json: each finished part, and for each policy the medians over its repetitions."""
+    parts = [part_score(manifest, entry, metrics, events) for entry in finished(manifest)]
+    by_policy: dict[str, list[PartScore]] = {}
+    for part in parts:
+        by_policy.setdefault(part.policy, []).append(part)
+    medians = [
+        {"policy": policy, "repetitions": len(own), **median(own)} for policy, own in by_policy.items()
+    ]
+    return {
+        "format": 1,
+        "run": manifest.get("run", ""),
+        "kind": manifest.get("kind", ""),
+        "parts": [asdict(part) for part in parts],
+        "policies": medians,
+        "warnings": list(_warnings(manifest, parts)),
+    }
+
+
+def finished(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts that were run to their end."""
+    return [entry for entry in manifest["parts"] if entry["state"] == "done"]
+
+
+def part_score(
+    manifest: Mapping[str, Any],
+    entry: Mapping[str, Any],
+    metrics: pa.Table,
+    events: Sequence[Mapping[str, Any]],
+) -> PartScore:
+    """The scores of one part."""
+    stages = series(manifest, entry, metrics)
+    duration = float(entry["trace_s"])
+    finished_s = entry.get("finished_s")
+    until = max(duration, float(finished_s) if finished_s is not None else duration)
+    own = part_events(events, entry)
+    scored = [
+        elasticity.score(
+            stage.at_s,
+            stage.replicas,
+            stage.ideal,
+            end_s=duration,
+            finished_s=finished_s,
+            reconfigurations=_moves(stage),
+        )
+        for stage in stages.values()
+        if stage.ideal is not None
+    ]
+    known = bool(scored) and len(scored) == len(stages)
+    lags = sum((stage.lag for stage in _aligned(stages.values())), start=np.zeros(1))
+    responses = _responses(own)
+    audit = entry.get("audit") or {}
+    cores = [_area(stage.at_s, stage.cores, until) for stage in stages.values()]
+    shares = [float(np.nanmean(stage.share)) for stage in stages.values() if not np.isnan(stage.share).all()]
+    return PartScore(
+        policy=str(entry["policy"]),
+        repetition=int(entry["repetition"]),
+        accuracy_o=sum(one.accuracy_o for one in scored) if known else None,
+        accuracy_u=sum(one.accuracy_u for one in scored) if known else None,
+        timeshare_o=statistics.fmean(one.timeshare_o for one in scored) if known else None,
+        timeshare_u=statistics.fmean(one.timeshare_u for one in scored) if known else None,
+        excess_time=None if finished_s is None else max(0.0, float(finished_s) - duration) / duration,
+        reconfigurations=sum(_moves(stage) for stage in stages.values()),
+        share_changes=sum(int((np.diff(np.nan_to_num(stage.share)) != 0).sum()) for stage in stages.values()),
+        node_minutes=sum(_area(stage.at_s, stage.replicas, until) for stage in stages.values()) / 60.0,
+        core_minutes=None if any(math.isnan(area) for area in cores) else sum(cores) / 60.0,
+        cpu_share=statistics.fmean(shares) if shares else None,
+        mean_lag=float(lags.mean()),
+        largest_lag=float(lags.max()),
+        stalled_s=sum(_stalled(stage) for stage in stages.values()),
+        duration_s=duration,
+        finished_s=None if finished_s is None else float(finished_s),
+        sent=audit.get("sent"),
+        lost=audit.get("lost"),
+        duplicates=audit.get("duplicates"),
+        decisions=sum(event.get("what") == "decision" for event in own),
+        failed=sum(event.get("what") == "failed" for event in own),
+        response_mean_s=None if responses is None else float(responses["mean_s"]),
+        response_p95_s=None if responses is None else float(responses["p95_s"]),
+        goal_met=_goal_met(entry.get("goal") or {}, responses),
+        saturated=_saturated(manifest, entry, metrics),
+    )
+
+
+def series(
+    manifest: Mapping[str, Any], entry: Mapping[str, Any], metrics: pa.Table
+) -> dict[str, StageSeries]:
+    """Each stage of a part over time, with its ideal curve where the manifest knows what n nodes sustain."""
+    mask = pc.and_(
+        pc.equal(metrics["policy"], str(entry["policy"])),
+        pc.equal(metrics["repetition"], int(entry["repetition"])),
+    )
+    rows = metrics.filter(pc.and_(mask, pc.equal(metrics["kind"], "stage")))
+    found = {}
+    for stage in manifest["stages"]:
+        own = rows.filter(pc.equal(rows["name"], stage)).sort_by("at_s")
+        if own.num_rows == 0:
+            continue
+        offered = _column(own, "offered_rate")
+        source = np.where(np.isnan(offered), np.nan_to_num(_column(own, "input_rate")), offered)
+        sustained = manifest.get("mst", {}).get(stage)
+        at_s = _column(own, "at_s")
+        ideal = None
+        if sustained:
+            ideal = elasticity.ideal_supply(smoothed(at_s, source), sustained).astype(float)
+        found[stage] = StageSeries(
+            at_s=at_s,
+            offered=source,
+            processed=np.nan_to_num(_column(own, "processed_rate")),
+            lag=np.nan_to_num(_column(own, "lag")),
+            replicas=np.nan_to_num(_column(own, "replicas")),
+            share=_column(own, "share"),
+            cores=_column(own, "cores"),
+            ideal=ideal,
+            nodes=tuple(text or "" for text in own["nodes"].to_pylist()),
+        )
+    return found
+
+
+def smoothed(at_s: Vector, rate: Vector, over_s: float = SMOOTH_S) -> Vector:
+    """The mean rate over a window centred on each instant."""
+    low = np.searchsorted(at_s, at_s - over_s / 2, side="left")
+    high = np.searchsorted(at_s, at_s + over_s / 2, side="right")
+    total = np.concatenate([[0.0], np.cumsum(rate)])
+    return np.asarray((total[high] - total[low]) / (high - low))
+
+
+def part_events(events: Iterable[Mapping[str, Any]], entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The events of the attempt that finished a part."""
+    return [
+        event
+        for event in events
+        if event.get("part") == entry.get("key") and event.get("attempt") == entry.get("attempt")
+    ]
+
+
+def median(parts: Sequence[PartScore]) -> dict[str, Any]:
+    """For each score the median over repetitions; None where one is unknown. Flags: whether all agree."""
+    found: dict[str, Any] = {}
+    for name in PartScore.__dataclass_fields__:
+        if name in ("policy", "repetition"):
+            continue
+        values = [getattr(part, name) for part in parts]
+        if any(value is None for value in values):
+            found[name] = None
+        elif name == "goal_met":
+            found[name] = all(values)
+        elif name in ("lost", "sent", "duplicates", "failed"):
+            found[name] = sum(values)
+        else:
+            found[name] = statistics.median(values)
+    return found
+
+
+def _column(table: pa.Table, name: str) -> Vector:
+    return np.asarray(table[name].to_numpy(zero_copy_only=False), dtype=float)
+
+
+def _moves(stage: StageSeries) -> int:
+    """How often the set of nodes changed: a move that keeps the count is a reconfiguration too."""
+    return sum(before != after for before, after in zip(stage.nodes, stage.nodes[1:], strict=False))
+
+
+def _area(at_s: Vector, values: Vector, until_s: float) -> float:
+    """The integral of a step function from its first instant to `until_s`."""
+    kept = at_s < until_s
+    edges = np.append(at_s[kept], until_s)
+    return float(values[kept] @ np.diff(edges))
+
+
+def _stalled(stage: StageSeries) -> float:
+    if stage.at_s.size < 2:
+        return 0.0
+    still = (stage.lag > 0) & (stage.offered > 0) & (stage.processed < STALLED_BELOW * stage.offered)
+    return float(np.diff(stage.at_s)[still[:-1]].sum())
+
+
+def _aligned(stages: Iterable[StageSeries]) -> list[StageSeries]:
+    """The same seconds for all: stages of one part are looked at together, but one may not have answered."""
+    found = list(stages)
+    shortest = min((stage.lag.size for stage in found), default=0)
+    return [stage for stage in found if stage.lag.size == shortest] if shortest else []
+
+
+def _responses(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The response times of the slowest path."""
+    paths = [event for event in events if event.get("what") == "responses"]
+    return max(paths, key=lambda event: float(event["mean_s"]), default=None)
+
+
+def _goal_met(goal: Mapping[str, Any], responses: Mapping[str, Any] | None) -> bool | None:
+    asked = [(goal.get("mean_s"), "mean_s"), (goal.get("p95_s"), "p95_s")]
+    if responses is None or all(limit is None for limit, _ in asked):
+        return None
+    return all(float(responses[name]) <= float(limit) for limit, name in asked if limit is not None)
+
+
+def _saturated(manifest: Mapping[str, Any], entry: Mapping[str, Any], metrics: pa.Table) -> float | None:
+    mask = pc.and_(
+        pc.and_(
+            pc.equal(metrics["policy"], str(entry["policy"])),
+            pc.equal(metrics["repetition"], int(entry["repetition"])),
+        ),
+        pc.equal(metrics["kind"], "host"),
+    )
+    busy = _column(metrics.filter(mask), "busy")
+    busy = busy[~np.isnan(busy)]
+    if busy.size == 0:
+        return None
+    return float((busy > float(manifest["tolerances"]["host_busy"])).mean())
+
+
+def _warnings(manifest: Mapping[str, Any], parts: Sequence[PartScore]) -> Iterable[str]:
+    yield from manifest.get("lost", [])
+    limits = manifest["tolerances"]
+    for part in parts:
+        name = f"{part.policy}, repetition {part.repetition}"
+        if part.saturated is not None and part.saturated > float(limits["saturated"]):
+            yield (
+                f"{name}: the host was saturated in {part.saturated:.0%} of the seconds; "
+                "the figures may be the host's, not the policy's"
+            )
+        if part.lost:
+            yield f"{name}: {part.lost} of {part.sent} records are lost"
+        if part.finished_s is None:
+            yield f"{name}: the backlog was not worked off within the time to drain"
+    for entry in finished(manifest):
+        late = (entry.get("replay") or {}).get("error_ms_p99")
+        if late is not None and float(late) > float(limits["schedule_ms"]):
+            yield (
+                f"{entry['policy']}, repetition {entry['repetition']}: the replay was late "
+                f"(p99 {float(late):.0f} ms)"
+            )
