@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,17 +27,28 @@ class Seen:
     events: tuple[dict[str, Any], ...]
 
 
-def expected(
-    number: int, plan: Plan, seen: Observation, known: Knowledge, ended_s: float
+def waiting_for(
+    before: tuple[Effect, ...],
+    number: int,
+    plan: Plan,
+    cut: Container[str],
+    seen: Observation,
+    known: Knowledge,
+    ended_s: float,
 ) -> tuple[Effect, ...]:
-    """What to wait for after a plan was carried out."""
-    found = []
+    """The effects to wait for after a plan was carried out, beside those waited for already.
+
+    A later change of the same stage hides what an earlier one did, unless it is one of shares only. What was
+    predicted for a stage in `cut` was predicted for another plan than the guard rails left.
+    """
+    found = list(before)
     for wish in wishes(plan, seen):
         metrics = seen.stage(wish.stage)
         if wish.empty or metrics is None:
             continue
-        prefix = f"{wish.stage}."
-        mine = {key: value for key, value in plan.predicted.items() if key.startswith(prefix)}
+        hidden = ("out", "in", "share") if wish.scale is not None else ("share",)
+        found = [e for e in found if e.stage != wish.stage or e.kind not in hidden]
+        mine = {k: v for k, v in plan.predicted.items() if k.startswith(f"{wish.stage}.")}
         found.append(
             Effect(
                 number=number,
@@ -50,7 +61,7 @@ def expected(
                 input_rate=metrics.input_rate,
                 processed_rate=metrics.processed_rate,
                 overloaded=known.stage(wish.stage).overloaded,
-                predicted=mine,
+                predicted={} if wish.stage in cut else mine,
                 worst_lag=float(metrics.lag),
                 worst_at_s=seen.at_s,
             )
@@ -115,7 +126,7 @@ def stall_s(effect: Effect) -> float:
 
 
 def observed(stage: str, metrics: StageMetrics, deployment: Deployment, overloaded: bool) -> dict[str, float]:
-    """What is seen, under the names of predictions. Only an overloaded stage shows its MST; else it is more."""
+    """What is seen, under the names of predictions. Only an overloaded stage shows its MST."""
     placement = deployment.stage(stage)
     rate = "mst" if overloaded else "mst_at_least"
     return {
@@ -133,7 +144,8 @@ def _useless(effect: Effect, metrics: StageMetrics, overloaded: bool, guard: Gua
     """Whether replicas were added because of overload, there still is overload, and nothing was gained."""
     if effect.kind != "out" or not effect.overloaded or not overloaded or effect.processed_rate <= 0.0:
         return False
-    return metrics.processed_rate < effect.processed_rate * (1.0 + guard.least_gain)
+    least: float = effect.processed_rate * (1.0 + guard.least_gain)
+    return metrics.processed_rate < least
 
 
 def _off(predicted: Mapping[str, float], found: Mapping[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The loop: collect, evaluate, decide, guard, act, and later compare what came of it with what was predicted."""
+"""The loop: collect, evaluate, decide, guard, act, and later compare what came of it with the prediction."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Decision:
     """What the guard rails left of it."""
     notes: tuple[Note, ...]
     outcome: str
-    """`kept` (nothing to do), `advised` (dry run), `applied` or `failed`."""
+    """`kept` (nothing to do), `advised` (dry run), `intended` (about to be done), `applied` or `failed`."""
     error: str | None = None
 
 
@@ -154,7 +154,7 @@ class Agent:
         seen, plan = decision.seen, decision.plan
         intent = Intent(decision.number, seen.at_s, plan, seen.deployment)
         self._save(replace(self.state, intent=intent))
-        self._write(_as_event(decision))
+        self._write(_as_event(replace(decision, outcome="intended")))
         error = None
         try:
             self.target.apply(self.app, plan)
@@ -171,9 +171,8 @@ class Agent:
         self._changed(plan, seen, error)
         waiting = self.state.effects
         if error is None:
-            again = {wish.stage for wish in wishes(plan, seen)}
-            waiting = tuple(effect for effect in waiting if effect.stage not in again)
-            waiting += effects.expected(decision.number, plan, seen, known, ended)
+            cut = {note.stage for note in decision.notes}
+            waiting = effects.waiting_for(waiting, decision.number, plan, cut, seen, known, ended)
         self._save(replace(self.state, intent=None, effects=waiting))
         return replace(decision, outcome="failed" if error else "applied", error=error)
 
@@ -188,14 +187,9 @@ class Agent:
             else:
                 scaled = now if wish.scale is not None else before.scaled_at_s
                 shared = now if wish.shares else before.shared_at_s
-                record = record.having(
-                    wish.stage,
-                    scaled_at_s=scaled,
-                    shared_at_s=shared,
-                    failures=0,
-                    in_since_s=None,
-                    in_nodes=(),
-                )
+                record = record.having(wish.stage, scaled_at_s=scaled, shared_at_s=shared, failures=0)
+                if wish.scale is not None:
+                    record = record.having(wish.stage, in_since_s=None, in_nodes=())
             known = known.with_stage(wish.stage, replace(known.stage(wish.stage), changed_at_s=now))
         self.state = replace(self.state, learned=Learned.of(known), record=record)
 
@@ -222,11 +216,7 @@ def _as_event(decision: Decision) -> dict[str, Any]:
         "what": "decision",
         "app": decision.seen.app,
         "decision": decision.number,
-        "outcome": "advised"
-        if decision.outcome == "advised"
-        else "intended"
-        if decision.plan.actions
-        else "kept",
+        "outcome": decision.outcome,
         "changes": decision.plan.describe(),
         "actions": plan_json(decision.plan)["actions"],
         "asked": asked["actions"],
