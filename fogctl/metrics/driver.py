@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from fogctl.metrics.batch import Batch, Offsets, committed_offsets, read_batch
 from fogctl.metrics.stage import Executor, Identity, Look, stage_metrics
 from fogctl.metrics.values import WINDOW_S, StageMetrics
+from fogctl.runtime.kafka_config import KafkaConnection
 
 LOOK_EVERY_S = 1.0
 LONGEST_WINDOW_S = 300.0
@@ -147,8 +148,8 @@ class KafkaTopics:
 
     _TIMEOUT_MS = 1000
 
-    def __init__(self, settings: Mapping[str, Any], topics: Sequence[str]) -> None:
-        self._settings = settings
+    def __init__(self, connection: KafkaConnection, topics: Sequence[str]) -> None:
+        self._connection = connection
         self._names = topics
         self._consumer: Any = None
 
@@ -166,7 +167,9 @@ class KafkaTopics:
 
         try:
             if self._consumer is None:
-                self._consumer = KafkaConsumer(**self._settings, enable_auto_commit=False)
+                self._consumer = KafkaConsumer(
+                    **self._connection.for_kafka_python(), enable_auto_commit=False
+                )
             partitions = [
                 TopicPartition(topic, number)
                 for topic in self._names

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fogctl.errors import FogError
+from fogctl.metrics.stage_side import StageWatch
 from fogctl.runtime import broker
 from fogctl.runtime.kafka import app_connection
 from fogctl.runtime.kafka_config import KafkaConnection
@@ -20,25 +18,6 @@ NODES_PORT = 9290
 PROMETHEUS_PORT = 9291
 FIRST_STAGE_PORT = 9300
 """A stage's port is this plus its number among all stages of the testbed."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageWatch:
-    """What a stage runner is told to measure and serve its metrics."""
-
-    address: str
-    port: int
-    kafka: KafkaConnection
-    """How to ask how much the topics hold, apart from the stage's own traffic where that is possible."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {"address": self.address, "port": self.port, "kafka": self.kafka.to_json()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StageWatch:
-        """The inverse of `to_json`."""
-        return cls(data["address"], data["port"], KafkaConnection.from_json(data["kafka"]))
 
 
 def control_node(testbed: Testbed) -> str:

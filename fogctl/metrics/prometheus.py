@@ -20,8 +20,8 @@ class PrometheusReader:
     """Asks Prometheus for the newest scrape of everything fogctl exposes.
 
     One question fetches all numbers of an app, so they belong together: Prometheus shows scrapes as a whole.
-    What it could not scrape the last time is missing, not old: it marks such series as stale. Where it does not
-    try, numbers show for as long as its lookback (ten seconds in ours); `at_s` tells their age.
+    What it could not scrape the last time is missing, not old: it marks such series as stale. If it stopped
+    scraping, numbers show for as long as its lookback (ten seconds in ours); `at_s` tells their age.
     """
 
     def __init__(self, url: str, namespace: str = "", timeout_s: int = 5) -> None:

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from fogmodels.scalability import lag_trend
-
 from fogctl.metrics.batch import Batch, Offsets
 from fogctl.metrics.values import WINDOW_S, StageMetrics
 
@@ -199,6 +197,9 @@ def _trend(times_s: Sequence[float], lags: Sequence[int], cycle_s: float) -> tup
     """Slope of the lag with its 95 % interval; all 0 with fewer than three looks."""
     if len(set(times_s)) < 3:
         return (0.0, 0.0, 0.0)
+    # It brings scipy: loaded after the stage has started, not before.
+    from fogmodels.scalability import lag_trend
+
     # Within one batch the lag only grows; that is no trend.
     found = lag_trend(times_s, lags, cycle_s=cycle_s)
     return (found.slope_per_s, found.low, found.high)
