@@ -1,9 +1,9 @@
 """How many rows a batch may have so that it takes no longer than its freshness bound. Pure.
 
-A batch takes a fixed time (planning, commits, round trips to the executors) and a time for each row; both are
-learned from the batches that ran. What was learned from a batch that was nearly empty says little about a full
-one, one slow batch may be chance, and a share or a latency can change at any moment, so: medians, a short
-memory, steps of at most a factor of two, and only full batches make the bound larger.
+A batch takes a fixed time (planning, commits, round trips to the executors) and a time for each row; both
+are learned from the batches that ran. A nearly empty batch says little about a full one, one slow batch may
+be chance, and a share or a latency can change at any moment, so: medians, a short memory, steps of at most a
+factor of two, and only full batches make the bound larger.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -15,7 +16,8 @@ from typing import Any
 
 from fogctl.errors import FAILED, FogError
 from fogctl.java import Java
-from fogctl.runtime import jars, spark
+from fogctl.metrics.place import stage_watch
+from fogctl.runtime import jars, quota, spark
 from fogctl.runtime.app import App, Stage, as_json
 from fogctl.runtime.control import ask
 from fogctl.runtime.kafka import app_connection
@@ -23,6 +25,7 @@ from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed.running import Running
 
 PATIENCE_S = 120.0
+WARM_PATIENCE_S = 30.0
 SLOTS_PER_REPLICA = 1
 """Tasks that one executor runs at a time."""
 _MEMORY_OVERHEAD_MB = 32
@@ -55,9 +58,11 @@ class StagePool:
         self.folder.mkdir(parents=True, exist_ok=True)
         node = self.pool.control
         environment = spark.daemon_environment(node, self.java.home)
-        self.services.ensure(
-            Service(self.pool.service("master"), node, spark.master_argv(self.pool), environment)
-        )
+        master, memory = self.pool.service("master"), self.folder / "master"
+        if self.services.get(master) is None:
+            shutil.rmtree(memory, ignore_errors=True)  # what an earlier Master remembered is gone
+        argv = spark.master_argv(self.pool, self._runtime, memory)
+        self.services.ensure(Service(master, node, argv, environment))
         spec = self.folder / "spec.json"
         spec.write_text(json.dumps(self._spec(max_rows)))
         self.services.ensure(self._driver(spec))
@@ -77,6 +82,15 @@ class StagePool:
             worker.name,
         )
 
+    def warm(self, node: str) -> None:
+        """Return when the executor on a node has done its first tasks, or after a while without a word."""
+        deadline = time.monotonic() + WARM_PATIENCE_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(FogError):
+                if ask(self.socket, {"ask": "warm", "node": node})["warm"]:
+                    return
+            time.sleep(0.1)
+
     def remove(self, node: str) -> None:
         """Decommission the Worker on a node: its executor finishes its tasks, takes no more, and ends."""
         name = self.pool.service(f"worker.{node}")
@@ -91,20 +105,16 @@ class StagePool:
 
     def lift(self, node: str) -> None:
         """No CPU limit on a node for now: at a tenth of a core a JVM would take minutes to start."""
-        self.running.add_part(node, self.part)
-        self.running.set_share(node, None, self.part)
-        self.running.set_share(node, None)
+        quota.lift(self.running, node, self.part)
 
     def limit(self, node: str, share: float) -> None:
         """Give the replica on a node this share of it, and the node its quota."""
-        if self.running.node(node).cpu_cores is not None:
-            self.running.set_share(node, share, self.part)
-            self.running.set_share(node, 1.0)
+        quota.limit(self.running, node, self.part, share)
 
     @property
     def part(self) -> str:
         """The part of a node that this stage's replica runs in."""
-        return f"{self.app.name}-{self.stage.name}"
+        return quota.part(self.app.name, self.stage.name)
 
     def nodes(self) -> list[str]:
         """The nodes whose executors the driver has."""
@@ -152,6 +162,7 @@ class StagePool:
     def _worker(self, node: str) -> Service:
         argv = spark.worker_argv(
             self.pool,
+            self._runtime,
             node,
             self.cores,
             self._executor_mb + _MEMORY_OVERHEAD_MB,
@@ -159,6 +170,10 @@ class StagePool:
         )
         environment = spark.daemon_environment(node, self.java.home)
         return Service(self.pool.service(f"worker.{node}"), node, argv, environment, self.part)
+
+    @property
+    def _runtime(self) -> spark.Runtime:
+        return spark.Runtime(self.java.executable, jars.class_path(jars.CONNECTOR))
 
     @property
     def _executor_mb(self) -> int:
@@ -181,7 +196,7 @@ class StagePool:
                 self.pool,
                 executor_memory_mb=self._executor_mb,
                 executor_cores=self.cores,
-                jars=jars.class_path(jars.CONNECTOR),
+                runtime=self._runtime,
             ),
             "kafka": app_connection(self.running.testbed).to_json(),
             "input_topics": [self.app.topic(stream) for stream in self.stage.inputs],
@@ -190,4 +205,5 @@ class StagePool:
             "socket": str(self.socket),
             "progress": str(self.folder / "progress.jsonl"),
             "max_rows": max_rows,
+            "watch": stage_watch(self.running.testbed, self.pool.number).to_json(),
         }

@@ -17,6 +17,22 @@ _LAG_OF_WEB_PORT = 1000
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:+ExitOnOutOfMemoryError"
 DAEMON_HEAP_MB = 96
 
+# What Spark's own launcher adds (org.apache.spark.launcher.JavaModuleOptions).
+_OPENED = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+MODULE_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--add-modules=jdk.incubator.vector",
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Pool:
@@ -57,63 +73,100 @@ def home() -> Path:
     return Path(spec.origin).parent
 
 
-def master_argv(pool: Pool) -> tuple[str, ...]:
-    """The Master's command."""
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What every JVM of a pool is started with."""
+
+    java: Path
+    connector: tuple[Path, ...]
+    """Jars of the Kafka connector. On the class path, so that no executor fetches them from the driver."""
+    archive: Path | None = None
+    """A class-data archive that they share; None: each loads its classes by itself."""
+
+    @property
+    def class_path(self) -> str:
+        """As Spark's own launcher writes it: a class-data archive serves one class path only."""
+        jars = home() / "jars"
+        logging = sorted(jars.glob("slf4j-api-*.jar"))[:1]
+        return ":".join(map(str, (*self.connector, home() / "conf", *logging, jars / "*")))
+
+    @property
+    def extra_class_path(self) -> str:
+        """What comes before Spark's own jars."""
+        return ":".join(map(str, self.connector))
+
+    @property
+    def options(self) -> str:
+        """Options of every JVM."""
+        shared = "" if self.archive is None else f" -XX:SharedArchiveFile={self.archive}"
+        return SMALL_JVM + shared
+
+
+def master_argv(pool: Pool, runtime: Runtime, memory: Path) -> tuple[str, ...]:
+    """The Master's command. One that is started again finds its Workers and driver in its memory folder."""
+    options = (
+        *("-Dspark.deploy.recoveryMode=FILESYSTEM", f"-Dspark.deploy.recoveryDirectory={memory}"),
+        # By default an app whose executors died ten times is given up for good.
+        "-Dspark.deploy.maxExecutorRetries=-1",
+    )
     return (
-        *(str(home() / "bin" / "spark-class"), MASTER_CLASS, "--host", pool.control),
-        *("--port", str(pool.port), "--webui-port", str(pool.web_port)),
+        *_daemon(runtime, MASTER_CLASS, options),
+        *("--host", pool.control, "--port", str(pool.port), "--webui-port", str(pool.web_port)),
     )
 
 
-def worker_argv(pool: Pool, node: str, cores: int, memory_mb: int, folder: Path) -> tuple[str, ...]:
+def worker_argv(
+    pool: Pool, runtime: Runtime, node: str, cores: int, memory_mb: int, folder: Path
+) -> tuple[str, ...]:
     """A Worker's command: it offers room for exactly one executor."""
     return (
-        *(str(home() / "bin" / "spark-class"), WORKER_CLASS, "--host", node, "--cores", str(cores)),
-        *("--memory", f"{memory_mb}m", "--work-dir", str(folder), "--webui-port", "0", pool.url),
+        *_daemon(runtime, WORKER_CLASS),
+        *("--host", node, "--cores", str(cores), "--memory", f"{memory_mb}m"),
+        *("--work-dir", str(folder), "--webui-port", "0", pool.url),
+    )
+
+
+def _daemon(runtime: Runtime, main: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """A Master or Worker as a command. Spark's own script would start another JVM to find it out."""
+    return (
+        *(str(runtime.java), "-cp", runtime.class_path, f"-Xmx{DAEMON_HEAP_MB}m", *MODULE_OPTIONS),
+        *runtime.options.split(),
+        *("-Dspark.decommission.enabled=true", "-Dspark.worker.cleanup.enabled=true"),
+        # A Worker that is cut off is noticed within ten seconds instead of a minute.
+        *("-Dspark.worker.timeout=8", "-Dspark.network.timeout=10s", *options, main),
     )
 
 
 def daemon_environment(node: str, java_home: Path) -> tuple[tuple[str, str], ...]:
-    """Environment of a Master or Worker on a node."""
-    options = " ".join(
-        [
-            SMALL_JVM,
-            "-Dspark.decommission.enabled=true",
-            # A Worker that is cut off is noticed within ten seconds instead of a minute.
-            "-Dspark.worker.timeout=8",
-            "-Dspark.worker.cleanup.enabled=true",
-            "-Dspark.network.timeout=10s",
-        ]
-    )
+    """Environment of a pool's processes on a node."""
     return (
         ("JAVA_HOME", str(java_home)),
         ("SPARK_HOME", str(home())),
         ("SPARK_LOCAL_IP", node),
         ("SPARK_LOCAL_HOSTNAME", node),
-        ("SPARK_DAEMON_MEMORY", f"{DAEMON_HEAP_MB}m"),
-        ("SPARK_DAEMON_JAVA_OPTS", options),
+        ("SPARK_SCALA_VERSION", "2.13"),
     )
 
 
-def settings(
-    pool: Pool, *, executor_memory_mb: int, executor_cores: int, jars: tuple[Path, ...]
-) -> dict[str, str]:
+def settings(pool: Pool, *, executor_memory_mb: int, executor_cores: int, runtime: Runtime) -> dict[str, str]:
     """Settings of a stage's driver and executors."""
     return {
         "spark.master": pool.url,
         "spark.app.name": f"{pool.app}.{pool.stage}",
-        "spark.jars": ",".join(map(str, jars)),
+        "spark.driver.extraClassPath": runtime.extra_class_path,
+        "spark.executor.extraClassPath": runtime.extra_class_path,
         "spark.driver.host": pool.control,
         "spark.driver.bindAddress": pool.control,
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": SMALL_JVM,
-        "spark.executor.extraJavaOptions": SMALL_JVM,
+        "spark.driver.extraJavaOptions": runtime.options,
+        "spark.executor.extraJavaOptions": runtime.options,
         "spark.executor.memory": f"{executor_memory_mb}m",
         "spark.executor.cores": str(executor_cores),
         # Spark sets 300 MB of every heap aside and refuses heaps below 450 MB; a Pi cannot afford that.
         "spark.testing.reservedMemory": str(32 << 20),
         "spark.memory.fraction": "0.4",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "false",
         # A link that is cut is noticed within ten seconds (the default takes 83).

@@ -24,12 +24,19 @@ from pyspark.sql.functions import col
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
-from fogctl.runtime import realtime_plan
+from fogctl.metrics.stage import Identity
+from fogctl.metrics.stage_side import StageSide, StageWatch
+from fogctl.runtime import batch_bound, realtime_plan, warm_up
+from fogctl.runtime.batch_bound import BatchBound
 from fogctl.runtime.control import short_name
 from fogctl.runtime.kafka_config import KafkaConnection
 from fogctl.runtime.realtime import native_problem
 
 StageFunction = Callable[..., DataFrame]
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
+"""How long a query that failed is left alone: longer each time, until a batch succeeds."""
+WARM_TASKS = 2
+"""An executor that has completed so many has loaded what it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +54,15 @@ class Spec:
     socket: str
     progress: str
     max_rows: int
+    watch: StageWatch
 
     @classmethod
     def read(cls, path: Path) -> Spec:
         """The specification in a JSON file."""
         data = json.loads(path.read_text())
-        kafka = KafkaConnection.from_json(data["kafka"])
-        return cls(**{**data, "kafka": kafka, "input_topics": tuple(data["input_topics"])})
+        data["kafka"] = KafkaConnection.from_json(data["kafka"])
+        data["watch"] = StageWatch.from_json(data["watch"])
+        return cls(**{**data, "input_topics": tuple(data["input_topics"])})
 
 
 @dataclass(slots=True)
@@ -70,11 +79,12 @@ class State:
 
 
 class Progress(StreamingQueryListener):
-    """Keeps each progress event of the query, in memory and in a file."""
+    """Keeps each progress event of the query, in memory and in a file, and tells it on."""
 
-    def __init__(self, state: State, file: Path) -> None:
+    def __init__(self, state: State, file: Path, then: Callable[[dict[str, Any]], None]) -> None:
         self._state = state
         self._file = file
+        self._then = then
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """The query started."""
@@ -93,6 +103,7 @@ class Progress(StreamingQueryListener):
             self._state.last = progress
         with self._file.open("a") as file:
             file.write(json.dumps(progress) + "\n")
+        self._then(progress)
 
 
 def load_function(code: Path, name: str) -> StageFunction:
@@ -167,16 +178,32 @@ def executors(session: SparkSession) -> list[dict[str, Any]]:
     return [{"node": info.host(), "tasks": info.numRunningTasks()} for info in infos if info.host() != driver]
 
 
+def lives(session: SparkSession) -> bool:
+    """Whether the driver's JVM still works; without it, nothing can be started again here."""
+    try:
+        return not session.sparkContext._jsc.sc().isStopped()
+    except Exception:
+        return False
+
+
 class Runner:
     """One stage at work."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.state = State(max_rows=spec.max_rows)
+        folder = Path(spec.progress).parent
+        slots = int(spec.settings["spark.executor.cores"])
+        self.bound = BatchBound(spec.stage["freshness_ms"], slots, folder / "batch_size.json")
+        self.state = State(max_rows=self.bound.max_rows)
+        self.metrics = StageSide(
+            Identity(spec.app, spec.stage["name"]),
+            *(spec.watch, spec.input_topics, Path(spec.checkpoint), lambda: self.state.max_rows),
+        )
         self.query: StreamingQuery | None = None
         self.session: SparkSession | None = None
         self._stop = threading.Event()
         self._restart = threading.Event()
+        self._warming = threading.Lock()
 
     def run(self) -> int:
         """Run until told to stop; answers the exit code."""
@@ -186,30 +213,47 @@ class Runner:
             for key, value in self.spec.settings.items():
                 builder = builder.config(key, value)
             self.session = builder.getOrCreate()
-            self.session.streams.addListener(Progress(self.state, Path(self.spec.progress)))
+            self.session.streams.addListener(Progress(self.state, Path(self.spec.progress), self._after_batch))
+            self.metrics.start(self.session, lambda: self.query)
             while not self._stop.is_set():
-                self._restart.clear()
-                self.query = start_query(self.session, self.spec, self.state.max_rows)
-                self.state.state = "running"
-                while self.query.isActive and not self._stop.is_set() and not self._restart.is_set():
-                    self._stop.wait(0.1)
-                if not self.query.isActive and not self._restart.is_set() and not self._stop.is_set():
-                    failure = self.query.exception()
-                    raise RuntimeError(str(failure) if failure is not None else "the query ended by itself")
-                self.query.stop()
+                try:
+                    self._run_query(self.session)
+                except Exception as error:
+                    self._failed(error)
+                    if not lives(self.session):
+                        return 1  # started again as a whole, by the supervisor
+                    self._stop.wait(min(FIRST_PAUSE_S * 2.0 ** min(self.state.restarts, 9), LONGEST_PAUSE_S))
+                    self.state.restarts += 1
             self.state.state = "stopped"
             return 0
         except Exception as error:
-            self.state.error = explain(error, self.spec.code)
-            self.state.state = "failed"
-            print(self.state.error, file=sys.stderr, flush=True)
-            traceback.print_exc()
+            self._failed(error)
             # Stay long enough for somebody to ask why.
-            self._stop.wait(30)
+            self._stop.wait(LONGEST_PAUSE_S)
             return 1
         finally:
+            self.metrics.stop()
             server.shutdown()
             Path(self.spec.socket).unlink(missing_ok=True)
+
+    def _run_query(self, session: SparkSession) -> None:
+        """Run the query until it fails, or is to be stopped or started anew."""
+        self._restart.clear()
+        self.query = start_query(session, self.spec, self.bound.max_rows)
+        self.state.state = "running"
+        while self.query.isActive and not self._stop.is_set() and not self._restart.is_set():
+            self._stop.wait(0.1)
+        if not self.query.isActive and not self._restart.is_set() and not self._stop.is_set():
+            failure = self.query.exception()
+            raise RuntimeError(str(failure) if failure is not None else "the query ended by itself")
+        self.query.stop()
+
+    def _failed(self, error: Exception) -> None:
+        """Remember why; the words stay until a batch succeeds."""
+        self.state.error = explain(error, self.spec.code)
+        self.state.state = "failed"
+        print(self.state.error, file=sys.stderr, flush=True)
+        traceback.print_exc()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer one request on the socket."""
@@ -218,9 +262,11 @@ class Runner:
             self._stop.set()
             return {"ok": True}
         if ask == "batch":
-            self.state.max_rows = int(request["max_rows"])
-            self._restart.set()
-            return {"ok": True}
+            return self._fix_bound(request["max_rows"])
+        if ask == "warm":
+            return {"warm": self._is_warm(request["node"])}
+        if ask == "metrics":
+            return {"metrics": self.metrics.as_json(request.get("window_s"))}
         with self.state.lock:
             last = self.state.last
         return {
@@ -229,11 +275,73 @@ class Runner:
             "state": self.state.state,
             "error": self.state.error,
             "max_rows": self.state.max_rows,
+            "batch": self.bound.facts(),
             "executors": executors(self.session)
             if self.session is not None and self.state.state == "running"
             else [],
             "last": last,
+            "metrics": self.metrics.as_json(),
         }
+
+    def _fix_bound(self, rows: int | None) -> dict[str, Any]:
+        """Keep to so many rows a batch, for measurements; None: let the freshness bound decide again."""
+        self.bound.fix(None if rows is None else max(1, int(rows)))
+        if self.state.last is not None:
+            self._apply_bound(self.state.last)
+        return {"ok": True, "max_rows": self.bound.max_rows}
+
+    def _after_batch(self, progress: dict[str, Any]) -> None:
+        self.metrics.progress(progress)
+        self._keep_bound(progress)
+
+    def _keep_bound(self, progress: dict[str, Any]) -> None:
+        """After each batch: let the next one be as large as the freshness bound allows."""
+        if progress.get("numInputRows"):
+            self.state.error, self.state.restarts = None, 0
+        if self.session is None or self.spec.stage["mode"] == "real-time":
+            return
+        if self.bound.observe(progress, len(executors(self.session))):
+            self._apply_bound(progress)
+
+    def _apply_bound(self, progress: dict[str, Any]) -> None:
+        began_with, self.state.max_rows = self.state.max_rows, self.bound.max_rows
+        try:
+            if self.query is not None:
+                batch_bound.apply(self.query, self.bound.max_rows, progress)
+        except Exception as error:
+            # Another Spark: its query must be restarted, which is worth it for large corrections only.
+            batch_bound.complain(error)
+            if not 0.5 <= self.bound.max_rows / began_with <= 2:
+                self._restart.set()
+
+    def _is_warm(self, node: str) -> bool:
+        """Whether the executor on a node has done its first tasks; if nobody gives it any, a warm-up does."""
+        if self.session is None or self.state.state != "running":
+            return False
+        done = warm_up.tasks_done(self.session)
+        if done.get(node, 0) >= WARM_TASKS:
+            return True
+        idle = not any(executor["tasks"] for executor in executors(self.session))
+        if node in done and idle and self._warming.acquire(blocking=False):
+            threading.Thread(target=self._warm_up, args=(len(done),), daemon=True).start()
+        return False
+
+    def _warm_up(self, replicas: int) -> None:
+        assert self.session is not None
+        try:
+            warm_up.run(
+                self.session,
+                load_function(Path(self.spec.code), self.spec.stage["function"]),
+                len(self.spec.input_topics),
+                self.spec.stage["options"],
+                {**self.spec.kafka.for_spark(), "topic": self.spec.output_topic},
+                replicas * int(self.spec.settings["spark.executor.cores"]),
+            )
+        except Exception as error:
+            # Some functions only run on streams; their first batch is then the warm-up.
+            print(f"warm-up left out: {explain(error, self.spec.code)}", file=sys.stderr, flush=True)
+        finally:
+            self._warming.release()
 
 
 def explain(error: BaseException, code: str) -> str:
