@@ -213,7 +213,9 @@ class Runner:
             for key, value in self.spec.settings.items():
                 builder = builder.config(key, value)
             self.session = builder.getOrCreate()
-            self.session.streams.addListener(Progress(self.state, Path(self.spec.progress), self._after_batch))
+            self.session.streams.addListener(
+                Progress(self.state, Path(self.spec.progress), self._after_batch)
+            )
             self.metrics.start(self.session, lambda: self.query)
             while not self._stop.is_set():
                 try:

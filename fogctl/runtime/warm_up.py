@@ -40,6 +40,7 @@ def made_up(session: SparkSession, tasks: int) -> DataFrame:
     rows = session.range(0, tasks * _ROWS_PER_TASK, 1, tasks)
     pause = f.expr(f"java_method('java.lang.Thread', 'sleep', {_PAUSE_MS}L)")
     first = f.col("id") % _ROWS_PER_TASK == 0
+    value = f.when(first, f.concat(f.lit("warm-up "), pause)).otherwise("warm-up")
     return rows.select(
         f.col("id").cast("string").alias("key"),
         value.alias("value"),
