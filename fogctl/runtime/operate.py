@@ -139,6 +139,32 @@ class Apps:
                 raise
             return steps
 
+    def become(self, wanted: Deployment, say: Say = quiet) -> list[Change]:
+        """Have a deployed app run exactly so, all stages at once; replicas nobody recorded are removed."""
+        with changing(self.running, wanted.app):
+            current = self.get(wanted.app)
+            others = [found for found in self.deployments() if found.app != wanted.app]
+            deployment.check([*others, wanted], self.running.testbed)
+            app = apps.load(current.app_file)
+            for placement in wanted.stages:
+                _check_real_time(app, placement)
+            steps = deployment.changes(current, wanted)
+            for placement in wanted.stages:
+                recorded = {*placement.nodes, *current.stage(placement.stage).nodes}
+                strays = [node for node in self.workers(wanted.app, placement.stage) if node not in recorded]
+                steps += [RemoveReplica(placement.stage, Replica(node)) for node in strays]
+            self._carry_out(app, current, wanted, steps, say)
+            return steps
+
+    def workers(self, app: str, stage: str) -> list[str]:
+        """The nodes on which a replica of a stage should run by the list of services.
+
+        They differ from the deployment's only where a fogctl was killed in the middle of a change.
+        """
+        prefix = f"{app}.{stage}.worker."
+        names = [service.name for service in self.services.all()]
+        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
     def scale(self, name: str, stage: str, nodes: Sequence[str], say: Say = quiet) -> list[Change]:
         """Have a stage run on exactly these nodes."""
         with changing(self.running, name):
