@@ -37,6 +37,8 @@ class Stage:
     output_mode: OutputMode = OutputMode.append
     keeps_keys: bool = True
     """Whether each input record comes out exactly once under its own key."""
+    slots: int = 1
+    """Tasks that one replica runs at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def _stage(entry: StageEntry) -> Stage:
         options=tuple(sorted(entry.options.items())),
         output_mode=entry.effective_output_mode,
         keeps_keys=entry.keeps_keys,
+        slots=entry.slots,
     )
 
 
@@ -163,4 +166,5 @@ def as_json(stage: Stage) -> dict[str, Any]:
         "options": dict(stage.options),
         "output_mode": stage.output_mode.value,
         "keeps_keys": stage.keeps_keys,
+        "slots": stage.slots,
     }

@@ -67,6 +67,13 @@ def _partitions(raw: object) -> int:
     return raw
 
 
+def _slots(raw: object) -> int:
+    if isinstance(raw, bool) or not isinstance(raw, int) or not 1 <= raw <= 64:
+        shown = "nothing" if raw is None else quoted(str(raw))
+        raise ValueError(f"must be a whole number from 1 to 64, not {shown}")
+    return raw
+
+
 def _memory(raw: int) -> int:
     if raw < LEAST_MEMORY:
         raise ValueError(f"is too little for an executor (give it {LEAST_MEMORY >> 20}MiB or more)")
@@ -79,6 +86,12 @@ _Partitions = Annotated[
     int,
     BeforeValidator(_partitions),
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1000}),
+]
+
+_Slots = Annotated[
+    int,
+    BeforeValidator(_slots),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 64}),
 ]
 
 
@@ -95,6 +108,10 @@ class StageEntry(Entry):
     output: Name = Field(examples=["places"], description="the stream it writes, and no other stage")
     partitions: _Partitions = Field(
         default=8, description="partitions of each of its inputs: the most tasks that can share the work"
+    )
+    slots: _Slots = Field(
+        default=4,
+        description="tasks a replica runs at a time: they share its CPU and wait for a far broker together",
     )
     freshness: PositiveDelayMs = Field(
         default=5000.0,

@@ -27,7 +27,7 @@ from fogctl.runtime.deployment import (
     StartStage,
     StopStage,
 )
-from fogctl.runtime.pool import SLOTS_PER_REPLICA, StagePool
+from fogctl.runtime.pool import StagePool
 from fogctl.runtime.service import Services
 from fogctl.testbed.model import Role
 from fogctl.testbed.running import Running
@@ -294,7 +294,7 @@ def _check_real_time(app: App, placement: StagePlacement) -> None:
     """Refuse a real-time stage that Spark would starve or refuse."""
     stage = app.stage(placement.stage)
     if stage.mode is Mode.real_time:
-        realtime.check(realtime.facts(stage, len(placement.replicas), SLOTS_PER_REPLICA))
+        realtime.check(realtime.facts(stage, len(placement.replicas), stage.slots))
 
 
 def _keeping(current: Deployment, wanted: Deployment) -> Deployment:

@@ -26,8 +26,6 @@ from fogctl.testbed.running import Running
 
 PATIENCE_S = 120.0
 WARM_PATIENCE_S = 30.0
-SLOTS_PER_REPLICA = 1
-"""Tasks that one executor runs at a time."""
 _MEMORY_OVERHEAD_MB = 32
 
 
@@ -41,7 +39,6 @@ class StagePool:
     app: App
     stage: Stage
     pool: spark.Pool
-    cores: int = SLOTS_PER_REPLICA
 
     @property
     def folder(self) -> Path:
@@ -164,7 +161,7 @@ class StagePool:
             self.pool,
             self._runtime,
             node,
-            self.cores,
+            self.stage.slots,
             self._executor_mb + _MEMORY_OVERHEAD_MB,
             self.folder / f"worker-{node}",
         )
@@ -195,7 +192,7 @@ class StagePool:
             "settings": spark.settings(
                 self.pool,
                 executor_memory_mb=self._executor_mb,
-                executor_cores=self.cores,
+                executor_cores=self.stage.slots,
                 runtime=self._runtime,
             ),
             "kafka": app_connection(self.running.testbed).to_json(),
