@@ -215,17 +215,38 @@ def execute(
 
 
 @app.command()
-def doctor(output: OutputOption = Format.table) -> None:
+def doctor(
+    fetch: Annotated[
+        bool,
+        typer.Option("--fetch", help="Only fetch the jars of Kafka and Spark's connector, ahead of time."),
+    ] = False,
+    output: OutputOption = Format.table,
+) -> None:
     """Say what this machine offers for testbeds, what it lacks, what was left behind, and how to mend each.
 
     \b
     Examples:
       sudo fogctl doctor
       fogctl doctor -o json
+      sudo fogctl doctor --fetch
     """
+    from fogctl.runtime import jar_supply
     from fogctl.testbed.doctor import Verdict, examine
 
+    if fetch:
+        with _progress("fetching jars") as show:
+            supply = jar_supply.fetch_all(show)
+        said = (
+            f"fetched {len(supply.fetched)} of {supply.jars} jars" if supply.fetched else "nothing to fetch"
+        )
+        emit(
+            output,
+            dataclasses.asdict(supply),
+            escaped(f"{said}: all {supply.jars} are in {supply.cache}; no network is needed from now on"),
+        )
+        return
     findings = examine()
+    findings.insert(-1, jar_supply.finding())
     rows = [(finding.about, finding.verdict.value, finding.says, finding.fix) for finding in findings]
     emit(
         output,
