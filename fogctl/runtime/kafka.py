@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fognetem.linux import inside
 from kafka import KafkaAdminClient
@@ -46,10 +47,10 @@ def _external(kafka: ExternalKafka) -> KafkaConnection:
 
 
 @contextlib.contextmanager
-def administration(running: Running) -> Iterator[KafkaAdminClient]:
+def administration(running: Running, **settings: Any) -> Iterator[KafkaAdminClient]:
     """An administrator of the testbed's Kafka, for as long as the body lasts."""
     with reachable(running) as connection:
-        admin = KafkaAdminClient(**connection.for_kafka_python())
+        admin = KafkaAdminClient(**connection.for_kafka_python(), **settings)
         try:
             yield admin
         finally:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kafka.errors import KafkaError
 
@@ -15,6 +18,7 @@ from fogctl.testbed.model import ExternalKafka, Kind, Role
 from fogctl.testbed.running import Running
 
 CONNECT_PATIENCE_S = 5
+ADMISSION_PATIENCE_S = 10
 _AT_A_TIME = 16
 
 
@@ -69,17 +73,48 @@ def _try(running: Running, node: str, external: ExternalKafka) -> subprocess.Pop
 
 def require_admission(running: Running, external: ExternalKafka) -> None:
     """FogError if the servers do not let us in: certificate, name or password."""
+    with _overheard() as said:
+        try:
+            with kafka.administration(running, bootstrap_timeout_ms=ADMISSION_PATIENCE_S * 1000) as admin:
+                admin.list_topics()
+        except (KafkaError, OSError) as error:
+            key, reason = _reason(said, external)
+            raise FogError(
+                f"the Kafka at {', '.join(external.servers)} does not let us in: {reason}",
+                key=key,
+                hint="mend it in testbed.yaml, then: fogctl up",
+                exit_code=FAILED,
+            ) from error
+
+
+@contextlib.contextmanager
+def _overheard() -> Iterator[list[str]]:
+    """What kafka-python logs in the body: it says why a connection failed nowhere else."""
+    said: list[str] = []
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logger, ear = logging.getLogger("kafka"), Ear(logging.WARNING)
+    logger.addHandler(ear)
     try:
-        with kafka.administration(running) as admin:
-            admin.list_topics()
-    except (KafkaError, OSError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise FogError(
-            f"the Kafka at {', '.join(external.servers)} does not let us in: {reason}",
-            key="kafka",
-            hint="check tls and sasl in testbed.yaml",
-            exit_code=FAILED,
-        ) from error
+        yield said
+    finally:
+        logger.removeHandler(ear)
+
+
+def _reason(said: Sequence[str], external: ExternalKafka) -> tuple[str, str]:
+    """The key to look at, and why."""
+    whole = "\n".join(said)
+    if found := re.search(r"certificate verify failed: ([^(\n]*)", whole):
+        return "kafka.tls", f"its certificate is not to be trusted: {found[1].strip()}"
+    if found := re.search(r"does not support \S+ sasl mechanism[^\n]*", whole):
+        return "kafka.sasl.mechanism", f"it {found[0]}"
+    if "SaslAuthenticationFailed" in whole:
+        return "kafka.sasl", "it refuses the name or the password"
+    given = [name for name, value in (("tls", external.tls), ("sasl", external.sasl)) if value is not None]
+    return "kafka", f"it ends the connection, which has {' and '.join(given) or 'neither tls nor sasl'}"
 
 
 def _some(nodes: Sequence[str]) -> str:
