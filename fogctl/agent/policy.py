@@ -102,6 +102,14 @@ def summary(name: str) -> str:
     return (inspect.getdoc(load(name)) or "").partition("\n")[0]
 
 
+def settings(name: str) -> dict[str, Any]:
+    """A policy's settings with their defaults."""
+    kind = load(name)
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    return {field.name: field.default for field in dataclasses.fields(kind)}
+
+
 def _checked(kind: Any, key: str, value: object) -> Any:
     """A setting's value in the type that its policy declares."""
     wanted = get_type_hints(kind)[key]

@@ -12,6 +12,7 @@ from fogctl.config import source
 from fogctl.config.fields import Entry, InstantS, LossFraction, PositiveShare
 from fogctl.config.units import quoted
 from fogctl.config.validate import validate
+from fogctl.metrics.values import WINDOW_S
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _PERIOD = re.compile(
@@ -50,7 +51,7 @@ class StageLimits(Entry):
 class Guard(Entry):
     """What keeps a policy from doing harm. Times are those of the target's clock."""
 
-    window: _Seconds = Field(default=60.0, description="how far back metrics and lag trends look")
+    window: _Seconds = Field(default=WINDOW_S, description="how far back metrics and lag trends look")
     stale_after: _Seconds = Field(
         default=60.0, description="metrics older than this, and stages that do not answer, are not acted on"
     )

@@ -22,6 +22,7 @@ COMMANDS = {
     "trace": "fogctl.cli.trace:app",
     "audit": "fogctl.cli.audit:audit",
     "fault": "fogctl.cli.fault:app",
+    "agent": "fogctl.cli.agent:app",
     "plan": "fogctl.cli.plan:app",
     "place": "fogctl.cli.place:place",
     "schema": "fogctl.cli.schema:schema",
