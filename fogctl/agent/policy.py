@@ -107,7 +107,11 @@ def settings(name: str) -> dict[str, Any]:
     kind = load(name)
     if not dataclasses.is_dataclass(kind):
         return {}
-    return {field.name: field.default for field in dataclasses.fields(kind)}
+    missing = dataclasses.MISSING
+    return {
+        field.name: field.default if field.default_factory is missing else field.default_factory()
+        for field in dataclasses.fields(kind)
+    }
 
 
 def _checked(kind: Any, key: str, value: object) -> Any:

@@ -191,13 +191,11 @@ def policies(output: OutputOption = Format.table) -> None:
     """
     from fogctl.agent import policy
 
-    rows = [
-        {"policy": name, "what": policy.summary(name), "settings": policy.settings(name)}
-        for name in policy.names()
-    ]
+    found = {name: (policy.summary(name), policy.settings(name)) for name in policy.names()}
+    rows = [{"policy": name, "what": what, "settings": given} for name, (what, given) in found.items()]
     cells = [
-        (row["policy"], row["what"], ", ".join(f"{k}={v}" for k, v in row["settings"].items()))
-        for row in rows
+        (name, what, ", ".join(f"{key}={value}" for key, value in given.items()))
+        for name, (what, given) in found.items()
     ]
     emit(output, rows, table(None, ("policy", "what it does", "settings"), cells))
 

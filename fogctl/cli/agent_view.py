@@ -33,7 +33,8 @@ def _said(event: Mapping[str, Any]) -> str:
             rest = f": {event['error']}" if event.get("error") else ""
             return f"resumed  decision {event['decision']}, found {event['found']}{rest}"
         case "agent started":
-            return f"started  policy {event['policy']}, a look every {event['every_s']:g} s; model: {event['model']}"
+            often = f"a look every {event['every_s']:g} s"
+            return f"started  policy {event['policy']}, {often}; model: {event['model']}"
         case "agent stopped":
             return f"stopped  after {event['decisions']} decisions"
         case "policy failed":
