@@ -108,6 +108,8 @@ def master_argv(pool: Pool, runtime: Runtime, memory: Path) -> tuple[str, ...]:
         *("-Dspark.deploy.recoveryMode=FILESYSTEM", f"-Dspark.deploy.recoveryDirectory={memory}"),
         # By default an app whose executors died ten times is given up for good.
         "-Dspark.deploy.maxExecutorRetries=-1",
+        # Nobody submits apps to it, and its port would be the same for every pool.
+        "-Dspark.master.rest.enabled=false",
     )
     return (
         *_daemon(runtime, MASTER_CLASS, options),

@@ -37,13 +37,14 @@ from fogctl.runtime.supervision import (
 from fogctl.testbed import lock
 from fogctl.testbed.running import Running
 
-CALM_TICK_S, BUSY_TICK_S = 1.0, 0.25
+CALM_TICK_S, BUSY_TICK_S = 1.0, 0.5
 REPORT = "supervisor.json"
 DELAY_LINE = "delay-line"
 WARM_PATIENCE_S = 30.0
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
 _LOG_TAIL_BYTES = 16_384
 _LEAST_PAUSE_S = 0.02
+_RECENT_S = 10.0
 
 
 class Supervisor:
@@ -103,7 +104,7 @@ class Supervisor:
     # Services
 
     def _start(self, lacking: list[ServiceSeen], now_s: float) -> None:
-        reasons = {seen.name: supervision.why_ended(self._log_tail(seen.name)) for seen in lacking}
+        reasons = {seen.name: self._reason(seen.name, now_s) for seen in lacking}
         for start in supervision.starts(lacking, self._history, reasons, now_s):
             if change_lock.holder(self._running, start.service.app) is None:
                 with _said(f"starting {start.service.name}"):
@@ -125,11 +126,25 @@ class Supervisor:
             attempt=start.history.attempts,
         )
 
-    def _log_tail(self, name: str) -> str:
-        """What a service said since it was started by us, or the last it said."""
+    def _reason(self, name: str, now_s: float) -> str:
+        """Why a service that does not run ended: a fault, what it said last, or nobody knows."""
+        for event in events.read(self._folder):
+            recent = now_s - event["at_s"] < _RECENT_S
+            if recent and event["what"] == "fault" and event.get("target") in (name, self._node_of(name)):
+                return "killed by a fault"
+        return supervision.why_ended(self._log_tail(name, now_s))
+
+    def _node_of(self, name: str) -> str | None:
+        service = self._services.get(name)
+        return None if service is None else service.node
+
+    def _log_tail(self, name: str, now_s: float) -> str:
+        """What a service said last, if it did so since we started it and just now."""
         log = self._services.log(name)
         begin = max(self._log_ends.get(name, 0), _size(log) - _LOG_TAIL_BYTES)
         try:
+            if now_s - log.stat().st_mtime > _RECENT_S:
+                return ""
             with log.open("rb") as file:
                 file.seek(begin)
                 return file.read().decode(errors="replace")
@@ -194,14 +209,14 @@ class Supervisor:
         socket = self._folder / "apps" / stage.app / stage.stage / "runner.sock"
         ready = []
         try:
-            there = {executor["node"] for executor in ask(socket, {"ask": "status"}, 1.0)["executors"]}
+            there = {executor["node"] for executor in ask(socket, {"ask": "status"})["executors"]}
             for node in (replica.node for replica in stage.replicas):
                 key = (stage.app, stage.stage, node)
                 if node not in there:
                     self._registered.pop(key, None)
                     continue
                 since_s = self._registered.setdefault(key, now_s)
-                warm = ask(socket, {"ask": "warm", "node": node}, 1.0).get("warm", True)
+                warm = ask(socket, {"ask": "warm", "node": node}).get("warm", True)
                 if warm or now_s - since_s > WARM_PATIENCE_S:
                     ready.append(node)
         except (FogError, KeyError):
