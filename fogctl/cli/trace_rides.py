@@ -15,6 +15,9 @@ from fogctl.errors import FAILED, FogError
 if TYPE_CHECKING:
     from fogctl.trace.clean import Cleaned
 
+INTERRUPTED = 130
+"""The exit code of a command that was ended by Ctrl-C."""
+
 TraceArgument = Annotated[
     Path, typer.Argument(help="A trace: ours, TLC's or the 2013 ride format; CSV or Parquet.")
 ]
@@ -111,11 +114,11 @@ def replay(
     """
     from fogctl.cli.testbed import which
     from fogctl.runtime import app as apps
-    from fogctl.runtime.kafka import reachable
+    from fogctl.runtime.kafka import reachable, require_topic
     from fogctl.runtime.operate import Apps
     from fogctl.testbed.running import Running
     from fogctl.trace.kafka_sink import KafkaSink
-    from fogctl.trace.replay import Pace, copied
+    from fogctl.trace.replay import Pace, copied, promptly
     from fogctl.trace.replay import replay as send
 
     running = Running.load(which(testbed).name)
@@ -131,7 +134,9 @@ def replay(
     if count < 1:
         raise FogError("has no ride to send", file=file)
     due_s = pace.due_s(rides.pickup_s()[:count])
-    first = deployed.sent(app)
+    require_topic(running, topic)
+    numbers = deployed.sent_numbers(app)
+    first = numbers.reserve(due_s.size)
     columns = (
         TextColumn("replaying"),
         BarColumn(),
@@ -139,18 +144,28 @@ def replay(
         TimeRemainingColumn(),
     )
     with reachable(running) as connection:
-        sink = KafkaSink(connection, topic)
-    deployed.will_have_sent(app, first + due_s.size)
+        sink = KafkaSink(connection, topic, numbers, first + due_s.size)
+    sent = 0
+
+    def handed_over(records: int) -> None:
+        nonlocal sent
+        sent = records
+        bar.update(task, completed=records)
+
     with Progress(*columns, console=stderr(), transient=True) as bar:
         task = bar.add_task("", total=due_s.size)
-        done = send(
-            copied(rides.values(0, count), copies),
-            due_s,
-            sink,
-            first_number=first,
-            on_progress=lambda sent: bar.update(task, completed=sent),
-        )
-    sink.close()
+        try:
+            with promptly():
+                values = copied(rides.values(0, count), copies)
+                done = send(values, due_s, sink, first_number=first, on_progress=handed_over)
+        except KeyboardInterrupt:
+            raise FogError(
+                f"interrupted after about {sent:,} of {due_s.size:,} records",
+                hint="what was sent counts in the audit, the rest does not",
+                exit_code=INTERRUPTED,
+            ) from None
+        finally:
+            sink.close()
     emit(
         output,
         {**dataclasses.asdict(done), "kept_up": done.kept_up, "topic": topic},

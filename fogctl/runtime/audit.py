@@ -8,17 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from kafka import KafkaConsumer, TopicPartition
-from numpy.typing import NDArray
 
 from fogctl.errors import FAILED, FogError
 from fogctl.runtime.kafka_config import KafkaConnection
+from fogctl.runtime.sent_numbers import Sent
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What became of the records 0 to sent - 1."""
+    """What became of the records sent."""
 
     sent: int
+    """Records that the broker acknowledged to their sender."""
     seen: int
     """Different record numbers that came out."""
     lost: int
@@ -26,6 +27,8 @@ class Audit:
     """How many came out more often than once, each extra one counted."""
     foreign: int
     """Records whose key is no number that was sent."""
+    unsure: int = 0
+    """Numbers that did not come out and may never have been sent: their sender was killed meanwhile."""
 
     @property
     def ok(self) -> bool:
@@ -33,25 +36,24 @@ class Audit:
         return self.lost == 0 and self.foreign == 0
 
 
-def count(keys: Iterable[bytes | None], sent: int) -> Audit:
-    """Count the numbers among the keys of a sink."""
-    times = np.zeros(sent, dtype=np.int64)
+def count(keys: Iterable[bytes | None], sent: int | Sent) -> Audit:
+    """Count the numbers among the keys of a sink. `sent` as a number: all below it were sent."""
+    known = Sent.first(sent) if isinstance(sent, int) else sent
+    times = np.zeros(known.next, dtype=np.int64)
     foreign = 0
     for key in keys:
-        if key is not None and key.isdigit() and int(key) < sent:
+        if key is not None and key.isdigit() and int(key) < known.next:
             times[int(key)] += 1
         else:
             foreign += 1
-    return _audit(times, foreign)
-
-
-def _audit(times: NDArray[np.int64], foreign: int) -> Audit:
+    missing = times == 0
     return Audit(
-        sent=int(times.size),
-        seen=int((times > 0).sum()),
-        lost=int((times == 0).sum()),
+        sent=int(known.sure.sum()),
+        seen=int((~missing).sum()),
+        lost=int((missing & known.sure).sum()),
         duplicates=int(np.maximum(times - 1, 0).sum()),
         foreign=foreign,
+        unsure=int((missing & known.unsure).sum()),
     )
 
 

@@ -81,6 +81,19 @@ def ensure_topics(running: Running, topics: Mapping[str, int]) -> list[str]:
         ) from error
 
 
+def require_topic(running: Running, topic: str) -> None:
+    """FogError if Kafka does not answer or has no such topic."""
+    try:
+        with administration(running) as admin:
+            there = topic in admin.list_topics()
+    except (KafkaError, OSError) as error:
+        raise FogError(
+            f"Kafka does not answer: {error}", hint="fogctl app status says more", exit_code=FAILED
+        ) from error
+    if not there:
+        raise FogError(f"there is no topic {topic}", hint="deploy its app again", exit_code=FAILED)
+
+
 def check_partitions(topic: str, found: int, asked: int) -> None:
     """Refuse a topic whose number of partitions is not the one the app asks for.
 

@@ -28,6 +28,7 @@ from fogctl.runtime.deployment import (
     StopStage,
 )
 from fogctl.runtime.pool import StagePool
+from fogctl.runtime.sent_numbers import SentNumbers
 from fogctl.runtime.service import Services
 from fogctl.testbed.model import Role
 from fogctl.testbed.running import Running
@@ -84,14 +85,15 @@ class Apps:
 
     def sent(self, app: str) -> int:
         """How many records were sent to an app so far; the next one has this number."""
-        try:
-            return int(self._sent_file(app).read_text())
-        except FileNotFoundError:
-            return 0
+        return self.sent_numbers(app).read().next
+
+    def sent_numbers(self, app: str) -> SentNumbers:
+        """The journal of what was sent to an app: senders write it, the audit reads it."""
+        return SentNumbers(self._folder / app / "sent.jsonl")
 
     def will_have_sent(self, app: str, records: int) -> None:
-        """Remember, before they are sent, that the numbers below `records` are taken."""
-        self._sent_file(app).write_text(str(records))
+        """Have exactly the numbers below `records` count as sent, whatever was written down before."""
+        self.sent_numbers(app).declare(records)
 
     def audit(self, app: str) -> dict[str, audits.Audit]:
         """For each result stream that keeps record numbers: what became of the records sent."""
@@ -99,7 +101,7 @@ class Apps:
         with kafka.reachable(self.running) as connection:
             return {
                 stage.output: audits.count(
-                    audits.keys_of(connection, loaded.topic(stage.output)), self.sent(app)
+                    audits.keys_of(connection, loaded.topic(stage.output)), self.sent_numbers(app).read()
                 )
                 for stage in loaded.stages
                 if stage.output in loaded.sinks and stage.output in loaded.numbered
@@ -197,9 +199,6 @@ class Apps:
                 shutil.rmtree(self._folder / name, ignore_errors=True)
 
     # Inner workings
-
-    def _sent_file(self, app: str) -> Path:
-        return self._folder / app / "sent"
 
     @property
     def _folder(self) -> Path:
