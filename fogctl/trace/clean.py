@@ -64,15 +64,11 @@ def _inside(table: pa.Table) -> NDArray[np.bool_]:
 
 
 def _repeated(table: pa.Table) -> NDArray[np.bool_]:
-    """Rows that equal an earlier one in ride, time and taxi."""
-    keys = np.stack(
-        [_micros(table, "pickup_time"), *(_number(table, name) for name in ("ride_id", "taxi_id"))]
-    )
-    _, first = np.unique(keys, axis=1, return_index=True)
-    repeated = np.ones(table.num_rows, dtype=bool)
-    repeated[first] = False
-    return repeated
+    """Rows that equal an earlier one in ride, time and taxi, or in all but the ride's number.
 
-
-def _number(table: pa.Table, name: str) -> NDArray[np.float64]:
-    return np.asarray(table[name].to_numpy(zero_copy_only=False), dtype=float)
+    The second, because files without ride numbers get them by counting rows.
+    """
+    frame = table.to_pandas()
+    same_ride = frame.duplicated(["pickup_time", "ride_id", "taxi_id"])
+    same_rest = frame.duplicated([name for name in frame.columns if name != "ride_id"])
+    return np.asarray(same_ride | same_rest, dtype=bool)

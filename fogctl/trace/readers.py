@@ -19,7 +19,8 @@ import pyarrow.parquet as pa_parquet
 from fogctl.errors import FogError
 from fogctl.trace.rides import SCHEMA, Rides
 
-# Our column: the names it had in TLC's files from 2009 on. Files since July 2016 have zones, no coordinates.
+# Our column: the names it had in TLC's files from 2009 on. CSV files since July 2016, and all Parquet files but
+# those of 2009 and 2010, have zones instead of coordinates.
 _TLC_NAMES = {
     "pickup_time": ("tpep_pickup_datetime", "pickup_datetime", "trip_pickup_datetime"),
     "dropoff_time": ("tpep_dropoff_datetime", "dropoff_datetime", "trip_dropoff_datetime"),
@@ -109,9 +110,15 @@ def _known(columns: dict[str, pa.ChunkedArray], path: Path) -> dict[str, pa.Chun
     if found["pickup_lon"] is None or found["pickup_lat"] is None:
         raise FogError(
             "has taxi zones but no coordinates", file=path,
-            hint="TLC dropped coordinates in July 2016: use a file from before, or fogctl trace make",
+            hint="of TLC's files only 2009 and 2010 have them: fogctl trace fetch 2010-05, or trace make",
         )  # fmt: skip
     return {ours: column for ours, column in found.items() if column is not None}
+
+
+def has_coordinates(names: Iterable[str]) -> bool:
+    """Whether columns of these names tell where rides began."""
+    lower = {name.strip().lower() for name in names}
+    return all(lower & {ours, *_TLC_NAMES[ours]} for ours in ("pickup_lon", "pickup_lat"))
 
 
 def _first(columns: dict[str, pa.ChunkedArray], names: Iterable[str]) -> pa.ChunkedArray | None:
