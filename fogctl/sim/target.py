@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from fognetem.matrix import LatencyMatrix
 
+from fogctl.agent import recovery
 from fogctl.agent.knowledge import NodeFacts, StageFacts
 from fogctl.agent.observation import HostMetrics
-from fogctl.agent.plan import Plan, Scale
+from fogctl.agent.plan import Plan, Share
 from fogctl.agent.target import Facts
 from fogctl.errors import FogError
 from fogctl.metrics.values import NodeMetrics, StageMetrics
 from fogctl.runtime import deployment as deployments
-from fogctl.runtime.deployment import Change, Deployment, Replica
+from fogctl.runtime.deployment import Change, Deployment
 from fogctl.sim.simulation import REPLICA_BYTES, Simulation
 from fogctl.sim.streams import Timed
 from fogctl.testbed.model import Role
@@ -109,21 +109,11 @@ class SimTarget:
     def apply(self, app: str, plan: Plan) -> None:
         """Make the plan's changes, in order; if one fails, those made are undone."""
         self._check(app)
-        wanted = self.simulation.deployment
         for action in plan.actions:
-            old = wanted.stage(action.stage)
-            shares = {replica.node: replica.share for replica in old.replicas}
-            if isinstance(action, Scale):
-                nodes = dict.fromkeys(action.nodes)
-                replicas = tuple(Replica(node, shares.get(node, action.share)) for node in nodes)
-            else:
-                if action.node is not None and action.node not in shares:
-                    raise FogError(f"stage {action.stage} has no replica on {action.node}")
-                replicas = tuple(
-                    Replica(r.node, action.share) if action.node in (None, r.node) else r
-                    for r in old.replicas
-                )
-            wanted = wanted.with_stage(replace(old, replicas=replicas))
+            there = self.simulation.deployment.stage(action.stage).nodes
+            if isinstance(action, Share) and action.node is not None and action.node not in there:
+                raise FogError(f"stage {action.stage} has no replica on {action.node}")
+        wanted = recovery.wanted(plan, self.simulation.deployment)
         deployments.check([wanted], self.simulation.testbed)
         done: list[Change] = []
         try:
