@@ -54,6 +54,7 @@ def waiting_for(
                 number=number,
                 stage=wish.stage,
                 kind=kind(wish),
+                replicas=len(wish.before.replicas),
                 began_s=seen.at_s,
                 ended_s=ended_s,
                 lag=float(metrics.lag),
@@ -87,8 +88,8 @@ def look(
             continue
         if metrics.lag > effect.worst_lag:
             effect = replace(effect, worst_lag=float(metrics.lag), worst_at_s=seen.at_s)
-        pause = guard.stabilise_share if effect.kind == "share" else guard.stabilise
-        if seen.at_s <= effect.ended_s or seen.at_s < effect.ended_s + pause:
+        # Metrics are means over the window, and one of before must not be in it.
+        if seen.at_s < effect.ended_s + guard.window:
             waiting.append(effect)
             continue
         stall = stall_s(effect)
@@ -96,8 +97,13 @@ def look(
         known = known.with_stage(effect.stage, evaluate.with_stall(stage, effect.kind, stall))
         useless = _useless(effect, metrics, stage.overloaded, guard)
         if effect.kind == "out":
-            count = record.of(effect.stage).useless + 1 if useless else 0
-            record = record.having(effect.stage, useless=count, useless_at_s=seen.at_s if useless else None)
+            before = record.of(effect.stage)
+            record = record.having(
+                effect.stage,
+                useless=before.useless + 1 if useless else 0,
+                useless_from=before.useless_from if before.useless else effect.replicas,
+                useless_at_s=seen.at_s if useless else None,
+            )
         found = observed(effect.stage, metrics, seen.deployment, stage.overloaded)
         events.append(
             {

@@ -19,12 +19,16 @@ USUAL_STALL_S = {"out": 5.0, "in": 1.0, "share": 0.0}
 """Until one was measured: what Spark's executors take to come and go, and a share to change."""
 LEAST_GROWTH = 0.02
 """Lag that grows by less than this part of the input rate does not count as growing."""
-OLD_LAG = 2.0
-"""Lag older than so many times the freshness bound is a backlog."""
+LONG_BATCH = 0.6
+"""Of the freshness bound: the runner aims at nine tenths of it, less what batches scatter."""
 ENOUGH_LAGS = 5
 SAME_CONFIGURATION = 5
 """Samples kept of one configuration; of batches, of one configuration and size."""
 MOST_SAMPLES = 60
+ENOUGH_SAMPLES = 2
+"""So many samples of a configuration are kept in any case."""
+NEWS = 0.05
+"""Others only if the model is off by more than this: a refit costs, and agreement teaches nothing."""
 STALLS_KEPT = 5
 
 
@@ -58,14 +62,18 @@ def with_stall(stage: StageKnowledge, kind: str, seconds: float) -> StageKnowled
 
 
 def backlog(metrics: StageMetrics, stage: StageKnowledge) -> float:
-    """Records that wait beyond what ordinary operation leaves: one batch that runs and one that fills."""
-    usual = metrics.input_rate * 2.0 * min(metrics.batch_ms / 1e3, stage.facts.freshness_s)
-    return max(0.0, metrics.lag - usual)
+    """Records that wait longer than the freshness bound explains: one batch that runs and one that fills."""
+    return max(0.0, metrics.lag - 2.0 * stage.facts.freshness_s * metrics.input_rate)
 
 
 def catching_up(metrics: StageMetrics, stage: StageKnowledge) -> bool:
     """Whether there is a backlog and it shrinks."""
-    return backlog(metrics, stage) > 0.0 and _slope(metrics, stage) < 0.0 and not stage.overloaded
+    return backlog(metrics, stage) > 0.0 and slope(metrics, stage) < 0.0 and not stage.overloaded
+
+
+def slope(metrics: StageMetrics, stage: StageKnowledge) -> float:
+    """Records by which the lag grows each second: the trend seen here, or while that is short the stage's."""
+    return stage.trend.slope_per_s if stage.trend is not None else metrics.lag_trend
 
 
 def _stage(
@@ -73,14 +81,19 @@ def _stage(
 ) -> StageKnowledge:
     before = known.stage(metrics.stage)
     lags = _lags(at_s, metrics, before, guard)
-    stage = replace(before, lags=lags, trend=_trend(lags, metrics))
-    stage = replace(stage, overloaded=_overloaded(metrics, stage))
+    changed = before.changed_at_s or -math.inf
+    # Metrics are means over the window: before one has passed since a change and the pause that it caused,
+    # they mix two configurations.
+    calm = guard.window + stall_s(before, "out")
+    stage = replace(before, lags=lags, trend=_trend(lags, metrics), settled=at_s - changed >= calm)
+    stage = replace(stage, overloaded=stage.settled and _overloaded(metrics, stage))
     arriving = metrics.input_rate * (1.0 + guard.headroom)
     waiting = backlog(metrics, stage) / guard.catch_up
     piling_up = metrics.input_rate * stall_s(stage, "out") / guard.catch_up
     stage = replace(stage, needed_rate=arriving + waiting, sized_rate=arriving + waiting + piling_up)
-    settled = before.changed_at_s is None or metrics.at_s - metrics.batch_ms / 1e3 >= before.changed_at_s
-    if not settled or set(metrics.nodes) != set(placement.nodes) or metrics.at_s <= before.sampled_at_s:
+    # Looks closer together than the window would count the same batches twice.
+    again = metrics.at_s - before.sampled_at_s < guard.window
+    if not stage.settled or again or set(metrics.nodes) != set(placement.nodes):
         return stage
     return replace(_with_samples(stage, metrics, placement, known), sampled_at_s=metrics.at_s)
 
@@ -107,24 +120,21 @@ def _trend(lags: tuple[tuple[float, float], ...], metrics: StageMetrics) -> LagT
     )
 
 
-def _slope(metrics: StageMetrics, stage: StageKnowledge) -> float:
-    return stage.trend.slope_per_s if stage.trend is not None else metrics.lag_trend
-
-
 def _overloaded(metrics: StageMetrics, stage: StageKnowledge) -> bool:
     """Algorithm 1 of Gesscale on an engine without back pressure: the stage's own topic fills.
 
-    Because topics decouple stages, the one whose lag grows is the root. Lag below what a batch leaves is a
-    saw-tooth, whatever its slope; lag far older than the freshness bound that does not shrink is overload,
-    however flat.
+    Because topics decouple stages, the one whose lag grows is the root. A rising load alone makes batches,
+    and the lag that they leave, larger: that is overload only once batches are as long as they may be. Lag
+    much older than the freshness bound that does not shrink is overload, however flat.
     """
-    if backlog(metrics, stage) <= 0.0:
-        return False
-    slope = _slope(metrics, stage)
-    rising = stage.trend.verdict == "rising" if stage.trend is not None else False
-    grows = rising or (stage.trend is None and slope > LEAST_GROWTH * metrics.input_rate)
-    old = metrics.lag > OLD_LAG * stage.facts.freshness_s * max(metrics.input_rate, 1e-9)
-    return grows or (old and slope > -LEAST_GROWTH * metrics.input_rate)
+    growth = slope(metrics, stage)
+    least = LEAST_GROWTH * metrics.input_rate
+    if backlog(metrics, stage) > 0.0 and growth > -least:
+        return True
+    full = metrics.batch_ms >= LONG_BATCH * 1e3 * stage.facts.freshness_s
+    waits = metrics.lag > 2.0 * metrics.input_rate * min(metrics.batch_ms / 1e3, stage.facts.freshness_s)
+    rising = stage.trend.verdict == "rising" if stage.trend is not None else growth > least
+    return full and waits and rising
 
 
 def _with_samples(
@@ -141,15 +151,33 @@ def _with_samples(
             rtt_max_ms=known.rtt_max_ms(placement.nodes),
             mst=rate,
             batch_rows=metrics.batch_rows,
-            partitions=stage.facts.partitions,
+            partitions=stage.facts.rounds,
             share=round(share, 4),
         )
 
-    batches = _kept((*stage.batches, sample(1e3 * metrics.batch_rows / metrics.batch_ms)), sizes=True)
-    if not stage.overloaded or metrics.processed_rate <= 0.0:
-        return replace(stage, batches=batches)
-    saturated = _kept((*stage.saturated, sample(metrics.processed_rate)), sizes=False)
-    return replace(stage, batches=batches, saturated=saturated)
+    batch = sample(1e3 * metrics.batch_rows / metrics.batch_ms)
+    if _tells_something(batch, stage):
+        stage = replace(stage, batches=_kept((*stage.batches, batch), sizes=True))
+    if stage.overloaded and metrics.processed_rate > 0.0:
+        saturated = _kept((*stage.saturated, sample(metrics.processed_rate)), sizes=False)
+        stage = replace(stage, saturated=saturated)
+    return stage
+
+
+def _tells_something(sample: Sample, stage: StageKnowledge) -> bool:
+    """Whether a sample is news: its configuration was hardly seen, or the model does not foretell it."""
+    same = sum(1 for old in stage.batches if _configuration(old) == _configuration(sample))
+    model = stage.model("batch")
+    if same < ENOUGH_SAMPLES or model is None:
+        return True
+    foretold = model.mst(
+        sample.replicas, sample.rtt_max_ms, sample.batch_rows, sample.partitions, sample.share
+    )
+    return abs(foretold / sample.mst - 1.0) > NEWS
+
+
+def _configuration(sample: Sample) -> tuple[float, ...]:
+    return sample.replicas, sample.rtt_max_ms, sample.share, float(int(sample.batch_rows or 0).bit_length())
 
 
 def _kept(samples: tuple[Sample, ...], *, sizes: bool) -> tuple[Sample, ...]:
@@ -157,8 +185,7 @@ def _kept(samples: tuple[Sample, ...], *, sizes: bool) -> tuple[Sample, ...]:
     counts: dict[tuple[float, ...], int] = {}
     kept: list[Sample] = []
     for sample in reversed(samples):
-        size = float(int(sample.batch_rows or 0).bit_length()) if sizes else 0.0
-        key = (sample.replicas, sample.rtt_max_ms, sample.share, size)
+        key = _configuration(sample)[: 4 if sizes else 3]
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= SAME_CONFIGURATION and len(kept) < MOST_SAMPLES:
             kept.append(sample)

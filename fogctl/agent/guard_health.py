@@ -28,7 +28,7 @@ def ineffective_scaling(wish: Wish, at: Context) -> tuple[Wish, str | None]:
     if not wish.added or record.useless < at.guard.ineffective_after or record.useless_at_s is None:
         return wish, None
     left = record.useless_at_s + at.guard.ineffective_pause - at.seen.at_s
-    if left <= 0:
+    if left <= 0 or len(wish.before.replicas) < record.useless_from:
         return wish, None
     return (
         wish.without_scale(),
@@ -48,8 +48,7 @@ def catching_up(wish: Wish, at: Context) -> tuple[Wish, str | None]:
     stage = at.known.stage(wish.stage)
     if not evaluate.catching_up(metrics, stage):
         return wish, None
-    slope = stage.trend.slope_per_s if stage.trend is not None else metrics.lag_trend
-    left = evaluate.backlog(metrics, stage) / -slope
+    left = evaluate.backlog(metrics, stage) / -evaluate.slope(metrics, stage)
     if wish.added and left > at.guard.catch_up:
         return wish, None
     return wish.without_scale(), f"a backlog of {metrics.lag} records is worked off in about {left:.0f} s"

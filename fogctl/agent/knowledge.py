@@ -35,6 +35,13 @@ class StageFacts:
     output: str = ""
     replica_bytes: int = 0
     """Memory that one more replica takes; 0: not known."""
+    slots: int = 1
+    """Tasks that a replica runs at a time."""
+
+    @property
+    def rounds(self) -> int:
+        """Partitions as the throughput models count them: tasks that one replica alone would run in turn."""
+        return -(-self.partitions // self.slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,8 @@ class StageKnowledge:
     """The same if a change is made now: what piles up meanwhile is worked off in time too."""
     changed_at_s: float | None = None
     """When its replicas or shares were last changed."""
+    settled: bool = True
+    """Whether a whole metric window has passed since then: rates of the window are those of the present."""
     sampled_at_s: float = 0.0
     """The newest batch that a sample was made of."""
 

@@ -78,6 +78,7 @@ class LiveTarget:
                     stage.inputs,
                     stage.output,
                     stage.memory_bytes + REPLICA_OVERHEAD_BYTES,
+                    stage.slots,
                 )
                 for stage in loaded.stages
             ),

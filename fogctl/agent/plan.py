@@ -11,16 +11,19 @@ from fogctl.runtime.deployment import WHOLE
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Have a stage run on exactly these nodes; replicas that are there keep their shares."""
+    """Have a stage run on exactly these nodes."""
 
     stage: str
     nodes: tuple[str, ...]
     share: float = WHOLE
     """The share of the replicas that are added."""
+    keep_shares: bool = True
+    """Whether replicas that are there already keep their shares; otherwise they get this one too."""
 
     def describe(self) -> str:
         """In words."""
-        return f"{self.stage} on {', '.join(self.nodes)}"
+        share = "" if self.keep_shares else f" at {self.share:.0%}"
+        return f"{self.stage} on {', '.join(self.nodes)}{share}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,12 @@ def to_json(plan: Plan) -> dict[str, Any]:
     """A plan as plain JSON values."""
     return {
         "actions": [
-            {"scale": action.stage, "nodes": list(action.nodes), "share": action.share}
+            {
+                "scale": action.stage,
+                "nodes": list(action.nodes),
+                "share": action.share,
+                "keep_shares": action.keep_shares,
+            }
             if isinstance(action, Scale)
             else {"share_of": action.stage, "node": action.node, "share": action.share}
             for action in plan.actions
@@ -89,7 +97,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
 def from_json(data: Mapping[str, Any]) -> Plan:
     """The inverse of `to_json`."""
     actions: list[Action] = [
-        Scale(entry["scale"], tuple(entry["nodes"]), entry["share"])
+        Scale(entry["scale"], tuple(entry["nodes"]), entry["share"], entry["keep_shares"])
         if "scale" in entry
         else Share(entry["share_of"], entry["node"], entry["share"])
         for entry in data["actions"]

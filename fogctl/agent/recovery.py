@@ -34,9 +34,9 @@ def wanted(plan: Plan, before: Deployment) -> Deployment:
         old = before.stage(action.stage)
         shares = {replica.node: replica.share for replica in old.replicas}
         if isinstance(action, Scale):
-            replicas = tuple(
-                Replica(node, shares.get(node, action.share)) for node in dict.fromkeys(action.nodes)
-            )
+            kept = shares if action.keep_shares else {}
+            nodes = dict.fromkeys(action.nodes)
+            replicas = tuple(Replica(node, kept.get(node, action.share)) for node in nodes)
         else:
             replicas = tuple(
                 Replica(r.node, action.share) if action.node in (None, r.node) else r for r in old.replicas

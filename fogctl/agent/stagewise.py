@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ class StageView:
     placement: StagePlacement
     nodes: tuple[str, ...]
     """Where it runs; nodes that do not answer any more are left out."""
+    since_change_s: float = math.inf
+    """Since its replicas or shares were last changed."""
     room: Mapping[str, float] = field(default_factory=dict)
     """What is free of each edge node that answers, 0 to 1, in the testbed's order; earlier stages of the same
     plan come first."""
@@ -75,7 +78,9 @@ def decide_each(seen: Observation, known: Knowledge, decide: Callable[[StageView
             reasons.append(f"{name}: no metrics")
             continue
         nodes = tuple(node for node in placement.nodes if seen.node(node) is not None)
-        plan = decide(StageView(name, metrics, known.stage(name), placement, nodes, dict(room)))
+        changed = known.stage(name).changed_at_s
+        since = math.inf if changed is None else seen.at_s - changed
+        plan = decide(StageView(name, metrics, known.stage(name), placement, nodes, since, dict(room)))
         for action in plan.actions:
             if isinstance(action, Scale):
                 for node in action.nodes:

@@ -38,10 +38,11 @@ class Effect:
     stage: str
     kind: str
     """`out`, `in` or `share`."""
+    replicas: int
+    """Before, like the others here."""
     began_s: float
     ended_s: float
     lag: float
-    """Just before, like the others here."""
     lag_trend: float
     input_rate: float
     processed_rate: float

@@ -10,7 +10,7 @@ from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Action, Plan, Scale, Share
 from fogctl.agent.settings import Guard
-from fogctl.runtime.deployment import StagePlacement
+from fogctl.runtime.deployment import WHOLE, StagePlacement
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Wish:
         return (*((self.scale,) if self.scale else ()), *self.shares)
 
     def without_scale(self) -> Wish:
-        """The same without a change of replicas; shares of replicas that would have been added go too."""
+        """The same without a change of replicas and of shares that come with it."""
         kept = tuple(share for share in self.shares if share.node is None or share.node in self.before.nodes)
         return replace(self, scale=None, shares=kept)
 
@@ -65,9 +65,12 @@ class Wish:
         if set(nodes) == set(self.before.nodes) or self.scale is None:
             return self.without_scale()
         gone = set(self.scale.nodes) - set(nodes)
+        # A share that sufficed for more replicas does not for fewer.
+        small = len(nodes) < len(self.scale.nodes) and not self.scale.keep_shares
+        share = WHOLE if small else self.scale.share
         return replace(
             self,
-            scale=replace(self.scale, nodes=nodes),
+            scale=replace(self.scale, nodes=nodes, share=share),
             shares=tuple(share for share in self.shares if share.node not in gone),
         )
 
@@ -91,6 +94,8 @@ class StageRecord:
     failed_at_s: float | None = None
     useless: int = 0
     """Additions in a row that gained nothing."""
+    useless_from: int = 0
+    """Replicas there were before the first of those."""
     useless_at_s: float | None = None
 
 

@@ -30,21 +30,21 @@ class Capacity:
     correction: float = 1.0
 
     @classmethod
-    def of(cls, stage: StageView, known: Knowledge) -> Capacity | None:
+    def of(cls, stage: StageView, known: Knowledge, warm_up_s: float) -> Capacity | None:
         """Of a stage as it is now; None before its first batch was seen.
 
         What it does at this moment bounds what the model may say: while overloaded the processed rate is the
-        MST of the present set, otherwise it is no more than that MST.
+        MST of the present set (unless that is still warming up), otherwise it is no more than that MST.
         """
         model = stage.known.model("batch")
         if model is None or not stage.nodes:
             return None
-        plain = cls(model, known, stage.known.facts.partitions, stage.known.facts.freshness_s)
+        plain = cls(model, known, stage.known.facts.rounds, stage.known.facts.freshness_s)
         predicted = plain.rate(stage.nodes, stage.share)
         if predicted <= 0.0:
             return plain
         seen = stage.metrics.processed_rate / predicted
-        low = 1.0 / _FARTHEST_OFF if stage.known.overloaded else 1.0
+        low = 1.0 / _FARTHEST_OFF if overloaded(stage, warm_up_s) else 1.0
         correction = min(max(seen, low), _FARTHEST_OFF)
         return cls(model, known, plain.partitions, plain.freshness_s, correction)
 
@@ -60,6 +60,11 @@ class Capacity:
         fixed = max(0.0, one - _ROWS * per_row)
         rows = max(FILL * self.freshness_s - fixed, LEAST_WORK * fixed) / per_row
         return self.correction * rows / (fixed + rows * per_row)
+
+
+def overloaded(stage: StageView, warm_up_s: float) -> bool:
+    """Whether the stage falls behind although its replicas are at full speed."""
+    return stage.known.overloaded and stage.since_change_s >= warm_up_s
 
 
 def node_sets(stage: StageView, known: Knowledge, share: float) -> Iterator[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale
-from fogctl.agent.policies.capacity import Capacity, node_sets
+from fogctl.agent.policies.capacity import Capacity, node_sets, overloaded
 from fogctl.agent.stagewise import StageView, decide_each
 
 
@@ -26,13 +26,15 @@ class GesscaleSpark:
     """What a smaller set must sustain beyond the rate needed before replicas are removed."""
     least_gain: float = 0.02
     """What a change must gain where no set sustains the rate."""
+    warm_up_s: float = 30.0
+    """New replicas are slow at first: overload so soon after a change does not count against the model."""
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """For each stage alone: topics decouple them."""
         return decide_each(seen, known, lambda stage: self._one(stage, known))
 
     def _one(self, stage: StageView, known: Knowledge) -> Plan:
-        capacity = Capacity.of(stage, known)
+        capacity = Capacity.of(stage, known, self.warm_up_s)
         needed = stage.known.needed_rate
         numbers = {
             "input_rate": stage.metrics.input_rate,
@@ -44,7 +46,7 @@ class GesscaleSpark:
             return first_step(stage, known, numbers)
         now = capacity.rate(stage.nodes, stage.share)
         numbers |= {"mst": now, "correction": capacity.correction}
-        if stage.known.overloaded or now < needed:
+        if overloaded(stage, self.warm_up_s) or now < needed:
             return self._out(stage, known, capacity, now, numbers)
         for nodes in node_sets(stage, known, stage.share):
             if len(nodes) >= stage.replicas:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
-from fogctl.agent.plan import Action, Plan, Scale, Share
-from fogctl.agent.policies.capacity import Capacity, node_sets
+from fogctl.agent.plan import Plan, Scale, Share
+from fogctl.agent.policies.capacity import Capacity, node_sets, overloaded
 from fogctl.agent.stagewise import StageView, decide_each
 
 _SAME = 1e-6
@@ -30,6 +30,8 @@ class Hybrid:
     spare_replica: float = 0.25
     """What fewer replicas must sustain beyond it, at full share: the share takes up what varies."""
     least_gain: float = 0.02
+    warm_up_s: float = 30.0
+    """New replicas are slow at first: overload so soon after a change does not count against the model."""
 
     def __post_init__(self) -> None:
         if not self.levels or not all(0.0 < level <= 1.0 for level in self.levels):
@@ -41,7 +43,7 @@ class Hybrid:
         return decide_each(seen, known, lambda stage: self._one(stage, known))
 
     def _one(self, stage: StageView, known: Knowledge) -> Plan:
-        capacity = Capacity.of(stage, known)
+        capacity = Capacity.of(stage, known, self.warm_up_s)
         needed, x = stage.known.needed_rate, stage.share
         largest = min((self._limit(stage, node) for node in stage.nodes), default=1.0)
         numbers = {
@@ -55,7 +57,7 @@ class Hybrid:
             return self._first_step(stage, known, largest, numbers)
         now = capacity.rate(stage.nodes, x)
         numbers |= {"mst": now, "correction": capacity.correction}
-        if stage.known.overloaded or now < needed:
+        if overloaded(stage, self.warm_up_s) or now < needed:
             target = max(needed, now * (1.0 + self.least_gain))
             level = self._level(capacity, stage.nodes, target, largest)
             if level is not None and level > x + _SAME:
@@ -92,15 +94,10 @@ class Hybrid:
                 return self._shares(stage, capacity, 1.0, why, numbers)
             return Plan.keep(f"{why}; no further node would raise that", numbers)
         level = self._level(capacity, chosen, target, 1.0) or 1.0
-        staying = tuple(node for node in stage.nodes if node in chosen)
-        actions: list[Action] = [
-            Share(stage.name, node, min(max(level, stage.share), self._limit(stage, node)))
-            for node in staying
-            if self._share_of(stage, node) < level - _SAME
-        ]
-        actions.append(Scale(stage.name, chosen, level))
+        # Until the new replicas are there, those that are do what they can.
+        relief = () if stage.share >= 1.0 - _SAME else self._to_level(stage, 1.0)
         return Plan(
-            tuple(actions),
+            (*relief, Scale(stage.name, chosen, level, keep_shares=False)),
             f"{why}: {stage.replicas} to {len(chosen)} replicas at {level:.0%}",
             numbers,
             {"mst": capacity.rate(chosen, level), "replicas": float(len(chosen)), "share": level},
@@ -114,19 +111,15 @@ class Hybrid:
         most: float,
         numbers: dict[str, float],
     ) -> Plan:
-        """Fewer replicas with larger shares; the shares go up before the others go."""
-        needed = stage.known.needed_rate
-        level = self._level(capacity, nodes, needed * (1.0 + self.spare), most) or most
-        actions: list[Action] = [
-            Share(stage.name, node, level)
-            for node in nodes
-            if abs(self._share_of(stage, node) - level) > _SAME
-        ]
-        actions.append(Scale(stage.name, nodes, level))
+        """Fewer replicas with larger shares; should all stay a while, with as small ones as will do."""
+        target = stage.known.needed_rate * (1.0 + self.spare)
+        level = self._level(capacity, nodes, target, most) or most
+        meanwhile = self._level(capacity, stage.nodes, target, stage.share) or stage.share
         rate = capacity.rate(nodes, level)
         return Plan(
-            tuple(actions),
-            f"{len(nodes)} replicas at {level:.0%} sustain {rate:.0f} records/s of {needed:.0f} needed",
+            (*self._to_level(stage, meanwhile), Scale(stage.name, nodes, level, keep_shares=False)),
+            f"{len(nodes)} replicas at {level:.0%} sustain {rate:.0f} records/s "
+            f"of {stage.known.needed_rate:.0f} needed",
             numbers,
             {"mst": rate, "replicas": float(len(nodes)), "share": level},
         )
@@ -134,16 +127,20 @@ class Hybrid:
     def _shares(
         self, stage: StageView, capacity: Capacity, level: float, why: str, numbers: dict[str, float]
     ) -> Plan:
-        actions = tuple(
-            Share(stage.name, node, wanted)
-            for node in stage.nodes
-            if abs((wanted := min(level, self._limit(stage, node))) - self._share_of(stage, node)) > _SAME
-        )
         return Plan(
-            actions,
+            self._to_level(stage, level),
             f"{why}: {stage.share:.0%} to {level:.0%} of the CPU",
             numbers,
             {"mst": capacity.rate(stage.nodes, level), "replicas": float(stage.replicas), "share": level},
+        )
+
+    def _to_level(self, stage: StageView, level: float) -> tuple[Share, ...]:
+        """This share for every replica, as far as its node has room."""
+        wanted = {node: min(level, self._limit(stage, node)) for node in stage.nodes}
+        return tuple(
+            Share(stage.name, node, share)
+            for node, share in wanted.items()
+            if abs(share - self._share_of(stage, node)) > _SAME
         )
 
     def _first_step(
@@ -153,7 +150,7 @@ class Hybrid:
         if not stage.known.overloaded:
             return Plan.keep("no batch seen yet", numbers)
         if stage.share < largest - _SAME:
-            actions = tuple(Share(stage.name, node, self._limit(stage, node)) for node in stage.nodes)
+            actions = self._to_level(stage, 1.0)
             return Plan(actions, "overloaded and no model yet: all of the CPU", numbers, {"share": largest})
         free = known.nearest_first(stage.free())
         if not stage.can_grow or not free:
