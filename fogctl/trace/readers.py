@@ -19,8 +19,8 @@ import pyarrow.parquet as pa_parquet
 from fogctl.errors import FogError
 from fogctl.trace.rides import SCHEMA, Rides
 
-# Our column: the names it had in TLC's files from 2009 on. CSV files since July 2016, and Parquet files but for
-# 2009 and 2010, have zones instead of coordinates.
+# Our column: the names it had in TLC's files from 2009 on. CSV files since July 2016 have zones instead of
+# coordinates, and so have all Parquet files but those of 2009 and 2010.
 _TLC_NAMES = {
     "pickup_time": ("tpep_pickup_datetime", "pickup_datetime", "trip_pickup_datetime"),
     "dropoff_time": ("tpep_dropoff_datetime", "dropoff_datetime", "trip_dropoff_datetime"),
