@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fogctl.cli.app_view import stage_details, stages_table
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
 from fogctl.cli.testbed import DryRunOption, WhichOption, which
 from fogctl.errors import FAILED, FogError
@@ -110,9 +111,7 @@ def status(
       sudo fogctl app status taxi
     """
     data = running_apps(testbed).status(name)
-    rows = [_stage_row(stage) for stage in data["stages"]]
-    columns = ("stage", "state", "on", "batch", "rows/s in", "rows/s out", "batch ms", "lag")
-    emit(output, data, table(name, columns, rows))
+    emit(output, data, stages_table(name, data["stages"]), *stage_details(data["stages"]))
     for stage in data["stages"]:
         if stage["error"]:
             raise FogError(f"stage {stage['stage']}: {stage['error']}", exit_code=FAILED)
@@ -240,27 +239,6 @@ def _nodes_by_stage(given: Sequence[str], stages: Sequence[str]) -> dict[str, li
     if lacking := [stage for stage in stages if not found.get(stage)]:
         raise FogError(f"no nodes for {', '.join(lacking)}", key="--on", hint=f"--on {lacking[0]}=NODE,…")
     return found
-
-
-def _stage_row(stage: dict[str, Any]) -> tuple[Any, ...]:
-    last = stage["last"] or {}
-    on = ", ".join(executor["node"] for executor in stage["executors"])
-    metrics = [source.get("metrics") or {} for source in last.get("sources", [])]
-    lag = sum(float(m.get("maxOffsetsBehindLatest", 0)) for m in metrics) if metrics else None
-    return (
-        stage["stage"],
-        stage["state"],
-        on,
-        last.get("batchId"),
-        _rate(last.get("inputRowsPerSecond")),
-        _rate(last.get("processedRowsPerSecond")),
-        (last.get("durationMs") or {}).get("triggerExecution"),
-        None if lag is None else f"{lag:.0f}",
-    )
-
-
-def _rate(value: Any) -> str | None:
-    return None if value is None else f"{float(value):.1f}"
 
 
 def _say(line: str) -> None:

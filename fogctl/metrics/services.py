@@ -104,6 +104,15 @@ class MetricServices:
             self.services.stop(name)
         return known
 
+    def addresses(self) -> dict[str, str]:
+        """Where those that run can be reached, from inside the testbed's namespaces."""
+        ports = {place.NODES_SERVICE: place.NODES_PORT, place.PROMETHEUS_SERVICE: place.PROMETHEUS_PORT}
+        return {
+            name: f"http://{self._address}:{port}"
+            for name, port in ports.items()
+            if self.services.get(name) is not None
+        }
+
     @property
     def _address(self) -> str:
         return place.control_address(self.running.testbed)
