@@ -20,6 +20,7 @@ COMMANDS = {
     "board": "fogctl.cli.board:app",
     "app": "fogctl.cli.app:app",
     "trace": "fogctl.cli.trace:app",
+    "metrics": "fogctl.cli.metrics:app",
     "audit": "fogctl.cli.audit:audit",
     "fault": "fogctl.cli.fault:app",
     "agent": "fogctl.cli.agent:app",
