@@ -81,21 +81,26 @@ def _stage(
 ) -> StageKnowledge:
     before = known.stage(metrics.stage)
     lags = _lags(at_s, metrics, before, guard)
-    changed = before.changed_at_s or -math.inf
+    stage = replace(before, lags=lags, trend=_trend(lags, metrics))
     # Metrics are means over the window: before one has passed since a change and the pause that it caused,
-    # they mix two configurations.
-    calm = guard.window + stall_s(before, "out")
-    stage = replace(before, lags=lags, trend=_trend(lags, metrics), settled=at_s - changed >= calm)
-    stage = replace(stage, overloaded=stage.settled and _overloaded(metrics, stage))
+    # they mix two configurations, and what piled up is the change's own.
+    calm_s = guard.window + stall_s(before, "out")
+    calm = _since(at_s, before.scaled_at_s) >= calm_s
+    stage = replace(stage, overloaded=calm and _overloaded(metrics, stage))
     arriving = metrics.input_rate * (1.0 + guard.headroom)
-    waiting = backlog(metrics, stage) / guard.catch_up
+    waiting = backlog(metrics, stage) / guard.catch_up if calm else 0.0
     piling_up = metrics.input_rate * stall_s(stage, "out") / guard.catch_up
     stage = replace(stage, needed_rate=arriving + waiting, sized_rate=arriving + waiting + piling_up)
     # Looks closer together than the window would count the same batches twice.
     again = metrics.at_s - before.sampled_at_s < guard.window
-    if not stage.settled or again or set(metrics.nodes) != set(placement.nodes):
+    settled = calm and _since(at_s, before.changed_at_s) >= guard.window
+    if not settled or again or set(metrics.nodes) != set(placement.nodes):
         return stage
     return replace(_with_samples(stage, metrics, placement, known), sampled_at_s=metrics.at_s)
+
+
+def _since(at_s: float, event_s: float | None) -> float:
+    return math.inf if event_s is None else at_s - event_s
 
 
 def _lags(

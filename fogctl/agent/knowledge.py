@@ -69,8 +69,8 @@ class StageKnowledge:
     """The same if a change is made now: what piles up meanwhile is worked off in time too."""
     changed_at_s: float | None = None
     """When its replicas or shares were last changed."""
-    settled: bool = True
-    """Whether a whole metric window has passed since then: rates of the window are those of the present."""
+    scaled_at_s: float | None = None
+    """When its replicas were."""
     sampled_at_s: float = 0.0
     """The newest batch that a sample was made of."""
 

@@ -190,7 +190,10 @@ class Agent:
                 record = record.having(wish.stage, scaled_at_s=scaled, shared_at_s=shared, failures=0)
                 if wish.scale is not None:
                     record = record.having(wish.stage, in_since_s=None, in_nodes=())
-            known = known.with_stage(wish.stage, replace(known.stage(wish.stage), changed_at_s=now))
+            stage = replace(known.stage(wish.stage), changed_at_s=now)
+            known = known.with_stage(
+                wish.stage, stage if wish.scale is None else replace(stage, scaled_at_s=now)
+            )
         self.state = replace(self.state, learned=Learned.of(known), record=record)
 
     def _observed_nothing(self) -> Observation:

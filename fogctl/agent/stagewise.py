@@ -25,8 +25,8 @@ class StageView:
     placement: StagePlacement
     nodes: tuple[str, ...]
     """Where it runs; nodes that do not answer any more are left out."""
-    since_change_s: float = math.inf
-    """Since its replicas or shares were last changed."""
+    since_scaled_s: float = math.inf
+    """Since its replicas were last changed."""
     room: Mapping[str, float] = field(default_factory=dict)
     """What is free of each edge node that answers, 0 to 1, in the testbed's order; earlier stages of the same
     plan come first."""
@@ -78,8 +78,8 @@ def decide_each(seen: Observation, known: Knowledge, decide: Callable[[StageView
             reasons.append(f"{name}: no metrics")
             continue
         nodes = tuple(node for node in placement.nodes if seen.node(node) is not None)
-        changed = known.stage(name).changed_at_s
-        since = math.inf if changed is None else seen.at_s - changed
+        scaled = known.stage(name).scaled_at_s
+        since = math.inf if scaled is None else seen.at_s - scaled
         plan = decide(StageView(name, metrics, known.stage(name), placement, nodes, since, dict(room)))
         for action in plan.actions:
             if isinstance(action, Scale):

@@ -52,8 +52,8 @@ class Wish:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """As a plan says it."""
-        return (*((self.scale,) if self.scale else ()), *self.shares)
+        """As a plan says it: what acts at once first."""
+        return (*self.shares, *((self.scale,) if self.scale else ()))
 
     def without_scale(self) -> Wish:
         """The same without a change of replicas and of shares that come with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fogctl.agent.evaluate import catching_up
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale, Share
@@ -25,7 +26,7 @@ class Hybrid:
     name: ClassVar[str] = "hybrid"
     levels: tuple[float, ...] = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     """The shares to choose from."""
-    spare: float = 0.05
+    spare: float = 0.1
     """What a smaller share must sustain beyond the rate needed."""
     spare_replica: float = 0.25
     """What fewer replicas must sustain beyond it, at full share: the share takes up what varies."""
@@ -63,6 +64,8 @@ class Hybrid:
             if level is not None and level > x + _SAME:
                 return self._shares(stage, capacity, level, f"needs {target:.0f} records/s", numbers)
             return self._out(stage, known, capacity, now, numbers)
+        if stage.since_scaled_s < self.warm_up_s or catching_up(stage.metrics, stage.known):
+            return Plan.keep("nothing is taken away until the last change has settled", numbers)
         for nodes in node_sets(stage, known, min(self.levels)):
             if len(nodes) >= stage.replicas:
                 break
@@ -93,14 +96,12 @@ class Hybrid:
             if stage.share < min(self._limit(stage, node) for node in stage.nodes) - _SAME:
                 return self._shares(stage, capacity, 1.0, why, numbers)
             return Plan.keep(f"{why}; no further node would raise that", numbers)
-        level = self._level(capacity, chosen, target, 1.0) or 1.0
-        # Until the new replicas are there, those that are do what they can.
-        relief = () if stage.share >= 1.0 - _SAME else self._to_level(stage, 1.0)
+        # All of the CPU until what piled up during the change is worked off; shares go down later.
         return Plan(
-            (*relief, Scale(stage.name, chosen, level, keep_shares=False)),
-            f"{why}: {stage.replicas} to {len(chosen)} replicas at {level:.0%}",
+            (*self._to_level(stage, 1.0), Scale(stage.name, chosen, 1.0, keep_shares=False)),
+            f"{why}: {stage.replicas} to {len(chosen)} replicas",
             numbers,
-            {"mst": capacity.rate(chosen, level), "replicas": float(len(chosen)), "share": level},
+            {"mst": chosen_rate, "replicas": float(len(chosen)), "share": 1.0},
         )
 
     def _in(
