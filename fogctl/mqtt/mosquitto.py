@@ -2,9 +2,10 @@
 
 What Mosquitto guarantees at QoS 1 (2.0.11, read in its source and measured): while the bridge is connected,
 a message is written to the bridge's socket before the device gets its PUBACK, so a kill -9 of Mosquitto loses
-nothing. While the bridge is away, messages wait in memory; `autosave_on_changes` with an interval of 1 saves
-all of them at the end of the same turn of the main loop in which they were acknowledged. A kill -9 between
-the two can lose what was acknowledged in that turn: devices that cannot bear that ask for confirmations.
+nothing. While the bridge is away, messages wait in memory, and all of them are saved every other second and
+when Mosquitto ends in order. A kill -9 then can lose what was acknowledged since: devices that cannot bear
+that ask for confirmations. Saving at every change instead (`autosave_on_changes`) would leave a smaller gap,
+not none, and rewrites the whole queue for each message: 15,000 waiting messages took a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -75,7 +76,6 @@ class MosquittoConfig:
                 "max_inflight_messages 0",
                 "persistence true",
                 f"persistence_location {self.store}/",
-                "autosave_on_changes true",
                 "autosave_interval 1",
                 "log_dest stderr",
                 "log_type error",

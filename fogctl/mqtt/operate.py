@@ -116,6 +116,7 @@ class Mqtt:
         say("starting the bridge")
         pid = self.services.ensure(bridge_service(self.node, self._spec_file))
         self._wait(BRIDGE_SERVICE, pid, lambda: self._bridge_listens(pid), "the bridge")
+        self._save_session()
 
     def down(self, *, forget: bool = False) -> None:
         """Stop both, the bridge last; messages that Kafka does not have yet are kept unless forgotten."""
@@ -199,6 +200,20 @@ class Mqtt:
             "kafka": kafka.app_connection(self.running.testbed).to_json(),
         }
         write_private(self._spec_file, json.dumps(spec))
+
+    def _save_session(self) -> None:
+        """Have the bridge's session on disk: a killed Mosquitto then knows for whom it keeps messages."""
+        stored, pid = self.config.store / "mosquitto.db", self.services.pid(MOSQUITTO_SERVICE)
+        if pid is None:
+            return
+        before_ns = stored.stat().st_mtime_ns if stored.exists() else 0
+        os.kill(pid, signal.SIGUSR1)
+        self._wait(
+            MOSQUITTO_SERVICE,
+            pid,
+            lambda: stored.exists() and stored.stat().st_mtime_ns > before_ns,
+            "Mosquitto's store",
+        )
 
     def _bridge_listens(self, pid: int) -> bool:
         bridge = self.status()["bridge"]
