@@ -6,9 +6,6 @@ from pathlib import Path
 
 from fogctl.errors import FogError
 from fogctl.metrics.stage_side import StageWatch
-from fogctl.runtime import broker
-from fogctl.runtime.kafka import app_connection
-from fogctl.runtime.kafka_config import KafkaConnection
 from fogctl.testbed import names
 from fogctl.testbed.model import Role, Testbed
 
@@ -35,6 +32,11 @@ def control_address(testbed: Testbed) -> str:
 
 def stage_watch(testbed: Testbed, number: int) -> StageWatch:
     """Where the stage of that number serves, and how it asks the broker: not through the impaired network."""
+    # Whoever only reads metrics needs no Kafka client.
+    from fogctl.runtime import broker
+    from fogctl.runtime.kafka import app_connection
+    from fogctl.runtime.kafka_config import KafkaConnection
+
     kafka = app_connection(testbed)
     if testbed.kafka is None:
         kafka = KafkaConnection(broker.management_servers(testbed))
