@@ -25,6 +25,9 @@ def audit(
     wait: Annotated[
         str | None, typer.Option(help="How long to wait for records that are on their way: 60s.")
     ] = None,
+    stream: Annotated[
+        str | None, typer.Option(help="Count in this stream, an input for example.  [default: the results]")
+    ] = None,
     testbed: WhichOption = None,
     output: OutputOption = Format.table,
 ) -> None:
@@ -34,6 +37,7 @@ def audit(
     Examples:
       sudo fogctl audit taxi
       sudo fogctl audit taxi --wait 60s
+      sudo fogctl audit sensors --stream readings
     """
     from fogctl.config.units import INSTANT
 
@@ -41,7 +45,7 @@ def audit(
         patience_s = INSTANT.parse(wait) if wait is not None else 0.0
     except ValueError as error:
         raise FogError(str(error), key="--wait") from error
-    found = _audited(running_apps(testbed), name, patience_s)
+    found = _audited(running_apps(testbed), name, stream, patience_s)
     rows = [(stream, a.sent, a.seen, a.lost, a.duplicates, a.foreign) for stream, a in found.items()]
     data = {stream: dataclasses.asdict(result) for stream, result in found.items()}
     emit(output, data, table(name, ("stream", "sent", "seen", "lost", "duplicates", "foreign"), rows))
@@ -54,11 +58,11 @@ def audit(
             )
 
 
-def _audited(apps: Apps, name: str, patience_s: float) -> dict[str, Audit]:
+def _audited(apps: Apps, name: str, stream: str | None, patience_s: float) -> dict[str, Audit]:
     """The audit, asked again until nothing is missing or the patience is over."""
     deadline = time.monotonic() + patience_s
     while True:
-        found = apps.audit(name)
+        found = apps.audit(name) if stream is None else {stream: apps.audit_stream(name, stream)}
         if all(result.ok for result in found.values()) or time.monotonic() >= deadline:
             return found
         time.sleep(_PAUSE_S)

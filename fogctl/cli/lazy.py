@@ -21,6 +21,7 @@ COMMANDS = {
     "app": "fogctl.cli.app:app",
     "trace": "fogctl.cli.trace:app",
     "metrics": "fogctl.cli.metrics:app",
+    "mqtt": "fogctl.cli.mqtt:app",
     "audit": "fogctl.cli.audit:audit",
     "fault": "fogctl.cli.fault:app",
     "agent": "fogctl.cli.agent:app",

@@ -89,6 +89,12 @@ class Mqtt:
             "stored_bytes": stored.stat().st_size if stored.exists() else 0,
         }
 
+    def require_up(self) -> None:
+        """FogError unless both are to run; one that was killed a moment ago comes back."""
+        for name, what in ((MOSQUITTO_SERVICE, "Mosquitto"), (BRIDGE_SERVICE, "the bridge")):
+            if self.services.get(name) is None:
+                raise FogError(f"{what} does not run", hint="fogctl mqtt up", exit_code=FAILED)
+
     # What changes it
 
     def plan(self) -> list[str]:
@@ -140,7 +146,7 @@ class Mqtt:
         self, node: str, job: Job, progress: Callable[[int, int], None] = lambda _sent, _done: None
     ) -> Published:
         """Have devices on a node publish; returns when all is done. Ctrl-C: nothing new is sent."""
-        self._require_up()
+        self.require_up()
         self.add_devices(job.devices)
         spec = self.folder / f"publish-{os.getpid()}.json"
         spec.write_text(json.dumps(asdict(job)))
@@ -171,11 +177,6 @@ class Mqtt:
             finally:
                 if fleet.poll() is None:
                     fleet.terminate()
-
-    def _require_up(self) -> None:
-        for name, what in ((MOSQUITTO_SERVICE, "Mosquitto"), (BRIDGE_SERVICE, "the bridge")):
-            if self.services.get(name) is None:
-                raise FogError(f"{what} does not run", hint="fogctl mqtt up", exit_code=FAILED)
 
     @property
     def _spec_file(self) -> Path:

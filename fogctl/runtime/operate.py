@@ -107,6 +107,24 @@ class Apps:
                 if stage.output in loaded.sinks and stage.output in loaded.numbered
             }
 
+    def audit_stream(self, app: str, stream: str) -> audits.Audit:
+        """What of the records sent is in one stream that keeps their numbers, an input for example."""
+        loaded = apps.load(self.get(app).app_file)
+        if stream not in loaded.numbered:
+            known = ", ".join(loaded.numbered)
+            raise FogError(
+                f"the stream {stream} of {app} keeps no record numbers", hint=f"those that do: {known}"
+            )
+        if stream in loaded.sources and len(loaded.sources) > 1:
+            raise FogError(
+                f"the inputs of {app} share one row of numbers, so none has all of them",
+                hint="audit the results: without --stream",
+            )
+        with kafka.reachable(self.running) as connection:
+            return audits.count(
+                audits.keys_of(connection, loaded.topic(stream)), self.sent_numbers(app).read()
+            )
+
     # What changes it
 
     def plan(self, app: App, nodes_by_stage: Mapping[str, Sequence[str]]) -> tuple[Deployment, list[Change]]:
