@@ -8,11 +8,17 @@ from typing import Annotated
 
 import typer
 
-from fogctl.cli import trace_fetch, trace_rides
+from fogctl.cli import trace_fetch, trace_inject, trace_rides
 from fogctl.cli.output import Format, OutputOption
 
 app = typer.Typer(help="Make, study and replay traces.", no_args_is_help=True)
-for command in (trace_rides.make, trace_fetch.fetch, trace_rides.info, trace_rides.replay):
+for command in (
+    trace_rides.make,
+    trace_fetch.fetch,
+    trace_rides.info,
+    trace_rides.replay,
+    trace_inject.inject,
+):
     app.command()(command)
 
 

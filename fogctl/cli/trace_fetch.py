@@ -16,7 +16,7 @@ from fogctl.trace.fetch import Taxis
 def fetch(
     month: Annotated[str, typer.Argument(help="Which month: 2010-05.")],
     to: Annotated[
-        Path | None, typer.Option(help="Where to keep it.  [default: its own name, here]", show_default=False)
+        Path | None, typer.Option(help="Where to keep it; here, under its own name, if nothing is said.")
     ] = None,
     taxis: Annotated[Taxis, typer.Option("--type", help="Which taxis.")] = Taxis.yellow,
     root: Annotated[

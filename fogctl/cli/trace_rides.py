@@ -13,6 +13,8 @@ from fogctl.cli.output import Format, OutputOption, emit, stderr, table
 from fogctl.errors import FAILED, FogError
 
 if TYPE_CHECKING:
+    from fogctl.runtime.sent_numbers import SentNumbers
+    from fogctl.testbed.running import Running
     from fogctl.trace.clean import Cleaned
 
 INTERRUPTED = 130
@@ -72,24 +74,24 @@ def info(
     """
     from fogctl.trace.describe import describe
 
-    cleaned = _cleaned(file)
+    found = cleaned(file)
     try:
-        seen = describe(cleaned.rides)
+        seen = describe(found.rides)
     except ValueError as error:
         raise FogError(str(error), file=file) from error
     if plot is not None:
         from fogctl.trace.picture import draw_rate
 
-        draw_rate(cleaned.rides, plot)
+        draw_rate(found.rides, plot)
     figures = dataclasses.asdict(seen)
     rows = [
         (name.replace("_", " "), f"{v:,.4g}" if isinstance(v, float) else v) for name, v in figures.items()
     ]
-    removed = [(f"removed: {reason}", number) for reason, number in cleaned.removed.items() if number]
+    removed = [(f"removed: {reason}", number) for reason, number in found.removed.items() if number]
     emit(
         output,
-        {"file": str(file), **figures, "removed": cleaned.removed, "moved": cleaned.moved},
-        table(str(file), ("what", "value"), [*rows, *removed, ("out of order, sorted in", cleaned.moved)]),
+        {"file": str(file), **figures, "removed": found.removed, "moved": found.moved},
+        table(str(file), ("what", "value"), [*rows, *removed, ("out of order, sorted in", found.moved)]),
     )
 
 
@@ -112,20 +114,13 @@ def replay(
       sudo fogctl trace replay rides.parquet --app taxi --speed 10 --copies 3
       sudo fogctl trace replay rides.csv --app taxi --limit 1000
     """
-    from fogctl.cli.testbed import which
-    from fogctl.runtime import app as apps
-    from fogctl.runtime.kafka import reachable, require_topic
-    from fogctl.runtime.operate import Apps
-    from fogctl.testbed.running import Running
+    from fogctl.runtime.kafka import reachable
     from fogctl.trace.kafka_sink import KafkaSink
     from fogctl.trace.replay import Pace, copied, promptly
     from fogctl.trace.replay import replay as send
 
-    running = Running.load(which(testbed).name)
-    deployed = Apps.on(running)
-    loaded = apps.load(deployed.get(app).app_file)
-    topic = loaded.topic(_stream(loaded.sources, stream))
-    rides = _cleaned(file).rides
+    goal = destination(testbed, app, stream)
+    rides = cleaned(file).rides
     try:
         pace = Pace(speed, copies)
     except ValueError as error:
@@ -134,17 +129,15 @@ def replay(
     if count < 1:
         raise FogError("has no ride to send", file=file)
     due_s = pace.due_s(rides.pickup_s()[:count])
-    require_topic(running, topic)
-    numbers = deployed.sent_numbers(app)
-    first = numbers.reserve(due_s.size)
+    first = goal.numbers.reserve(due_s.size)
     columns = (
         TextColumn("replaying"),
         BarColumn(),
         TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(),
     )
-    with reachable(running) as connection:
-        sink = KafkaSink(connection, topic, numbers, first + due_s.size)
+    with reachable(goal.running) as connection:
+        sink = KafkaSink(connection, goal.topic, goal.numbers, first + due_s.size)
     sent = 0
 
     def handed_over(records: int) -> None:
@@ -168,8 +161,8 @@ def replay(
             sink.close()
     emit(
         output,
-        {**dataclasses.asdict(done), "kept_up": done.kept_up, "topic": topic},
-        f"sent {done.records:,} records to {topic} in {done.duration_s:.1f} s; schedule error p50 "
+        {**dataclasses.asdict(done), "kept_up": done.kept_up, "topic": goal.topic},
+        f"sent {done.records:,} records to {goal.topic} in {done.duration_s:.1f} s; schedule error p50 "
         f"{done.error_ms_p50:.2f} ms, p99 {done.error_ms_p99:.2f} ms, largest {done.error_ms_max:.1f} ms",
     )
     if not done.kept_up:
@@ -180,7 +173,35 @@ def replay(
         )
 
 
-def _cleaned(file: Path) -> Cleaned:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Destination:
+    """Where records for an app go, and the journal of their numbers."""
+
+    running: Running
+    topic: str
+    numbers: SentNumbers
+
+
+def destination(testbed: str | None, app: str, stream: str | None) -> Destination:
+    """The topic of a deployed app's input stream; FogError if there is none."""
+    from fogctl.cli.testbed import which
+    from fogctl.runtime import app as apps
+    from fogctl.runtime.kafka import require_topic
+    from fogctl.runtime.operate import Apps
+    from fogctl.testbed.running import Running
+    from fogctl.testbed.virtual import require_root
+
+    running = Running.load(which(testbed).name)
+    require_root()
+    deployed = Apps.on(running)
+    loaded = apps.load(deployed.get(app).app_file)
+    topic = loaded.topic(_stream(loaded.sources, stream))
+    require_topic(running, topic)
+    return Destination(running, topic, deployed.sent_numbers(app))
+
+
+def cleaned(file: Path) -> Cleaned:
+    """The rides of a file in order of time, without duplicates and invalid rows."""
     from fogctl.trace import clean, read
 
     return clean(read(file))
