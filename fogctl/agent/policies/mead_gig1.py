@@ -25,6 +25,7 @@ class MeadGig1:
     path_targets_ms: Mapping[str, float] = field(default_factory=dict)
     levels: tuple[float, ...] = LEVELS
     levels_down: int = 1
+    clear_backlog: bool = False
     percentile: float | None = None
     """Kingman's formula gives a mean only: anything else is refused."""
 
@@ -38,7 +39,14 @@ class MeadGig1:
         return self._targets().decide(seen, known, independent)
 
     def _targets(self) -> Targets:
-        return Targets(self.target_ms, None, self.path_targets_ms, self.levels, self.levels_down)
+        return Targets(
+            self.target_ms,
+            None,
+            self.path_targets_ms,
+            self.levels,
+            self.levels_down,
+            self.clear_backlog,
+        )
 
 
 def independent(app: Application, gaps: Vector, percentile: float | None) -> Sequence[Respond]:

@@ -26,6 +26,7 @@ class MeadMg1:
     path_targets_ms: Mapping[str, float] = field(default_factory=dict)
     levels: tuple[float, ...] = LEVELS
     levels_down: int = 1
+    clear_backlog: bool = False
 
     def __post_init__(self) -> None:
         self._targets()
@@ -35,7 +36,14 @@ class MeadMg1:
         return self._targets().decide(seen, known, poisson)
 
     def _targets(self) -> Targets:
-        return Targets(self.target_ms, self.percentile, self.path_targets_ms, self.levels, self.levels_down)
+        return Targets(
+            self.target_ms,
+            self.percentile,
+            self.path_targets_ms,
+            self.levels,
+            self.levels_down,
+            self.clear_backlog,
+        )
 
 
 def poisson(app: Application, gaps: Vector, percentile: float | None) -> Sequence[Respond]:

@@ -39,6 +39,8 @@ class Targets:
     levels: tuple[float, ...] = LEVELS
     levels_down: int = 1
     """The most levels that a share falls at a time (section V-B: "a more conservative behavior")."""
+    clear_backlog: bool = False
+    """Also give what waits already the share it needs to be done within the target; the paper does not."""
     windows: tuple[float, ...] = (1.0, 0.5)
     """Shares of the recorded arrivals, the latest first to count: the paper's 50,000 and 25,000."""
     phases: int = 2
@@ -102,14 +104,9 @@ class Targets:
         predicted = {f"{'/'.join(path)}.response_s": time for path, time in chosen.responses.items()}
         for stage, wanted in chosen.shares.items():
             now = min((replica.share for replica in seen.placement(stage).replicas), default=1.0)
-            level = max(wanted, self._lowest(now))
             metrics = seen.stage(stage)
-            if (
-                level < now
-                and metrics is not None
-                and metrics.lag * services[stage] / now > self.target_ms / 1e3
-            ):
-                level = now  # what waits already takes longer than the target: not now
+            work_s = metrics.lag * services[stage] if metrics is not None and self.clear_backlog else 0.0
+            level = self._clearing(work_s, max(wanted, self._lowest(now)), now)
             numbers[f"{stage}.share"] = now
             predicted[f"{stage}.share"] = level
             if any(abs(r.share - level) > _SAME for r in seen.placement(stage).replicas):
@@ -124,6 +121,17 @@ class Targets:
         shares = ", ".join(f"{stage} {share:.0%}" for stage, share in chosen.shares.items())
         reason = f"{figure} response time of the slowest path {slowest:.3g} s, which {verdict}, at {shares}"
         return Plan(tuple(actions), reason, numbers, predicted, remember)
+
+    def _clearing(self, work_s: float, level: float, now: float) -> float:
+        """The model speaks of the long run: what waits now must be done within the target too.
+
+        While it is not, no share falls, and it rises to the first level at which it will be.
+        """
+        target_s = self.target_ms / 1e3
+        if work_s / max(level, _SAME) <= target_s:
+            return level
+        enough = [x for x in self.levels if x >= max(level, now) - _SAME and work_s / x <= target_s]
+        return enough[0] if enough else max(self.levels[-1], now)
 
     def _lowest(self, now: float) -> float:
         """How low a share may go in one step."""

@@ -136,9 +136,23 @@ def test_a_share_falls_by_one_level_at_a_time_and_rises_at_once() -> None:
     assert shares_of(rising, 0.4, ONE) == {"work": 1.0}
 
 
-def test_no_share_falls_while_a_backlog_waits_longer_than_the_target() -> None:
-    look = seen({"work": 10.0}, even(30.0), stages=ONE, lag=500)  # five seconds of work
-    assert Targets(target_ms=1000.0).decide(look, known(ONE), poisson).actions == ()
+@pytest.mark.parametrize(
+    # Work of 10 ms a record: what waits must be done within the target of 1 s, so 60 records need 60 %.
+    ("lag", "now", "then"),
+    [(500, 1.0, 1.0), (60, 0.4, 0.70), (60, 0.70, 0.70), (60, 0.85, 0.70), (30, 0.4, 0.40), (500, 0.4, 1.0)],
+)
+def test_what_waits_already_is_to_be_done_within_the_target_too(lag: int, now: float, then: float) -> None:
+    look = seen({"work": 10.0}, even(30.0), {"work": now}, stages=ONE, lag=lag)
+    plan = Targets(target_ms=1000.0, clear_backlog=True).decide(look, known(ONE), poisson)
+    assert shares_of(plan, now, ONE) == {"work": then}
+
+
+def test_the_papers_own_algorithm_looks_at_no_backlog() -> None:
+    look = seen({"work": 10.0}, even(30.0), {"work": 0.4}, stages=ONE, lag=500)
+    assert MeadMg1(target_ms=1000.0).decide(look, known(ONE)).actions == ()
+    assert Mead(target_ms=1000.0, clear_backlog=False, best=1).decide(look, known(ONE)).actions == ()
+    cleared = Mead(target_ms=1000.0, best=1).decide(look, known(ONE))
+    assert shares_of(cleared, 0.4, ONE) == {"work": 1.0}
 
 
 def test_service_times_come_from_cpu_and_records_and_are_smoothed() -> None:

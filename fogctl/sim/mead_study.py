@@ -1,0 +1,258 @@
+"""The MEAD paper's evaluation in the simulator: targets met or missed, and CPU, beside its Tables I and II.
+
+    python -m fogctl.sim.mead_study [--trace synt] [--trace bc] [--seeds 3] [-o table|json]
+
+The log analysis (parser, then counter and matcher) in real-time mode, one replica a stage, five CPU levels.
+SYNT: arrivals from MAPs whose burstiness changes abruptly. BC: the recorded inter-arrival times of the
+BC-pAug89 Ethernet trace, read from `arrivals/bc_paug89.npz` in the folder FOGCTL_TEST_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fogmodels.arrivals import MAP, fit_maps
+from fognetem.matrix import LatencyMatrix
+from numpy.typing import NDArray
+
+from fogctl.agent.knowledge import Knowledge, StageKnowledge
+from fogctl.agent.observation import Observation
+from fogctl.agent.plan import Plan
+from fogctl.agent.policies.mead import markovian
+from fogctl.agent.policies.mead_gig1 import independent
+from fogctl.agent.policies.mead_mg1 import poisson
+from fogctl.agent.policies.mead_network import Model, Targets
+from fogctl.agent.policies.threshold_vertical import ThresholdVertical
+from fogctl.runtime.app import App, Mode, Stage
+from fogctl.runtime.deployment import place
+from fogctl.sim.parameters import StageParameters
+from fogctl.sim.simulation import Simulation
+from fogctl.sim.streams import QueueOutput, Timed
+from fogctl.sim.target import SimTarget
+from fogctl.testbed.model import Kind, Node, Role, Testbed
+
+Vector = NDArray[np.float64]
+Decide = Callable[[Observation, Knowledge], Plan]
+
+STAGES = {"parser": ("lines", "entries"), "counter": ("entries", "counts"), "matcher": ("entries", "matches")}
+EVERY_S, REACTIVE_EVERY_S = 60.0, 10.0
+"""The paper's intervals: models every minute, thresholds every ten seconds."""
+LOADS = {"parser": 0.10, "counter": 0.08, "matcher": 0.36}
+"""Utilisation of each stage at full share: the matcher is the bottleneck, at 90 % of the lowest level."""
+MEAN_S = {"synt": (0.1, 0.2, 0.3), "bc": (0.3, 0.5, 0.75)}
+P95_S = {"synt": (0.5, 0.75), "bc": (0.5, 1.0)}
+PAPER = {
+    # Trace, figure, target: response time and CPU of M/G/1, GI/G/1 and MAP/G/1 (Tables I and II).
+    ("synt", "mean", 0.1): ((0.254, 46.4), (0.177, 46.4), (0.056, 53.2)),
+    ("synt", "mean", 0.2): ((0.393, 46.4), (0.208, 46.4), (0.127, 50.2)),
+    ("synt", "mean", 0.3): ((0.609, 46.5), (0.263, 48.3), (0.142, 48.1)),
+    ("bc", "mean", 0.3): ((0.906, 46.9), (0.820, 47.0), (0.035, 55.8)),
+    ("bc", "mean", 0.5): ((2.101, 46.8), (1.194, 46.9), (0.158, 53.1)),
+    ("bc", "mean", 0.75): ((2.800, 46.9), (2.210, 46.8), (0.368, 50.3)),
+    ("synt", "p95", 0.5): ((1.478, 46.6), None, (0.371, 60.0)),
+    ("synt", "p95", 0.75): ((1.184, 46.6), None, (0.590, 49.7)),
+    ("bc", "p95", 0.5): ((3.871, 47.1), None, (0.195, 58.6)),
+    ("bc", "p95", 1.0): ((3.711, 47.1), None, (0.274, 54.5)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run: what was asked, what was measured along the matcher's path, what CPU was given."""
+
+    trace: str
+    seed: int
+    figure: str
+    target_s: float | None
+    policy: str
+    response_s: float
+    cpu_percent: float
+    paper_s: float | None = None
+    paper_cpu_percent: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target was met; None without one."""
+        return None if self.target_s is None else self.response_s <= self.target_s
+
+
+def bursty(rate: float, scv: float, decay: float) -> MAP:
+    """Hyperexponential gaps (balanced means) whose branch is kept with probability `decay`."""
+    if scv <= 1.0:
+        return MAP.poisson(rate)
+    p = 0.5 * (1.0 + np.sqrt((scv - 1.0) / (scv + 1.0)))
+    weights = np.array([p, 1.0 - p])
+    speeds = 2.0 * weights * rate
+    stay = decay * np.eye(2) + (1.0 - decay) * np.outer(np.ones(2), weights)
+    return MAP(-np.diag(speeds), speeds[:, None] * stay)
+
+
+def synt(seed: int, seconds: float = 600.0, rate: float = 200.0) -> Timed:
+    """Five pieces of equal length whose burstiness changes abruptly: none, some, none, much, some."""
+    shapes = ((1.0, 0.0), (2.5, 0.9), (1.0, 0.0), (4.0, 0.98), (2.5, 0.9))
+    return Timed.of_maps([(bursty(rate, scv, decay), seconds) for scv, decay in shapes], seed=seed)
+
+
+def bc(folder: Path) -> Timed | None:
+    """The recorded trace; None where it is not at hand."""
+    file = folder / "arrivals" / "bc_paug89.npz"
+    if not file.is_file():
+        return None
+    with np.load(file) as data:
+        return Timed.of_gaps(data[data.files[0]])
+
+
+def run(arrivals: Timed, decide: Decide, every_s: float, seed: int = 0) -> tuple[Vector, float]:
+    """Response times along the matcher's path, and the mean share of all stages in per cent."""
+    target = SimTarget(_simulation(arrivals, seed))
+    facts = target.facts("logs")
+    known = Knowledge(
+        target.latencies, facts.origins, facts.edge, {s.stage: StageKnowledge(s) for s in facts.stages}
+    )
+    given = 0.0
+    while target.now_s() < arrivals.end_s:
+        shares = [r.share for p in target.deployment("logs").stages for r in p.replicas]
+        given += every_s * sum(shares) / len(shares)
+        target.sleep(every_s)
+        seen = Observation(
+            target.now_s(),
+            "logs",
+            target.stages("logs"),
+            target.nodes(),
+            target.deployment("logs"),
+            target.arrivals("logs"),
+        )
+        plan = decide(seen, known)
+        known = Knowledge(
+            known.latencies, known.origins, known.edge, known.stages, memory={**known.memory, **plan.remember}
+        )
+        target.apply("logs", plan)
+    length_s = target.now_s()
+    target.simulation.drain()
+    output = target.simulation.stages["matcher"].output
+    assert isinstance(output, QueueOutput)
+    left, born = output.records
+    return left - born, 100.0 * given / length_s
+
+
+def study(
+    trace: str, arrivals: Timed, seed: int = 0, say: Callable[[str], None] = print
+) -> Iterator[Outcome]:
+    """Every target and model on one trace. Fits are shared: the arrivals do not depend on the shares."""
+    kept: dict[tuple[int, float, float], Sequence[MAP]] = {}
+
+    def fits(gaps: Vector, best: int) -> Sequence[MAP]:
+        key = (gaps.size, float(gaps.sum()), float(gaps[-1]))
+        if key not in kept:
+            kept[key] = fit_maps(gaps, best)
+        return kept[key]
+
+    models: dict[str, tuple[Model, bool]] = {
+        "M/G/1": (poisson, False),
+        "GI/G/1": (independent, False),
+        "MAP/G/1": (markovian(5, fits), False),
+        "M/G/1, backlog": (poisson, True),
+        "MAP/G/1, backlog": (markovian(5, fits), True),
+    }
+    wanted = [("mean", None, s) for s in MEAN_S[trace]] + [("p95", 0.95, s) for s in P95_S[trace]]
+    for figure, percentile, target_s in wanted:
+        printed = dict(zip(models, PAPER[trace, figure, target_s], strict=False))
+        for name, (model, backlog) in models.items():
+            if percentile is not None and name == "GI/G/1":
+                continue  # Kingman's formula has no percentiles
+            say(f"{trace} {seed}: {figure} {target_s} s, {name}")
+            targets = Targets(1e3 * target_s, percentile, clear_backlog=backlog)
+            times, cpu = run(arrivals, partial(targets.decide, model=model), EVERY_S, seed)
+            paper = printed.get(name) or (None, None)
+            yield Outcome(trace, seed, figure, target_s, name, _figure(times, percentile), cpu, *paper)
+    for figure, percentile in (("mean", None), ("p95", 0.95)):
+        say(f"{trace} {seed}: {figure}, thresholds and full share")
+        times, cpu = run(arrivals, ThresholdVertical().decide, REACTIVE_EVERY_S, seed)
+        yield Outcome(trace, seed, figure, None, "threshold", _figure(times, percentile), cpu)
+        times, cpu = run(arrivals, _static, EVERY_S, seed)
+        yield Outcome(trace, seed, figure, None, "static 100 %", _figure(times, percentile), cpu)
+
+
+def _static(seen: Observation, known: Knowledge) -> Plan:  # noqa: ARG001
+    return Plan.keep("every stage has all of its CPU")
+
+
+def _figure(times: Vector, percentile: float | None) -> float:
+    return float(times.mean() if percentile is None else np.quantile(times, percentile))
+
+
+def _simulation(arrivals: Timed, seed: int) -> Simulation:
+    stages = tuple(
+        Stage(name, name, (source,), output, 1, 5000.0, 1 << 28, Mode.real_time, ())
+        for name, (source, output) in STAGES.items()
+    )
+    app = App("logs", Path("app.py"), stages, Path("app.yaml"))
+    nodes = (
+        Node("cloud", Role.control, "dc", "host", None, None),
+        *(Node(name, Role.edge, "fog", "rpi4-4g", 1.0, 1 << 32) for name in STAGES),
+    )
+    testbed = Testbed("mead", Kind.sim, nodes, LatencyMatrix(("cloud", *STAGES)))
+    rate = arrivals.total / arrivals.end_s
+    parameters = {
+        name: StageParameters(mu_per_s=rate / load, beta=1.0, reference_cores=1.0, service_scv=0.5)
+        for name, load in LOADS.items()
+    }
+    deployment = place(app, {name: [name] for name in STAGES}, ())
+    return Simulation(testbed, app, {"lines": arrivals}, deployment, parameters, seed=seed)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Markdown: the median of the seeds, the worst in brackets, the paper's figures beside them."""
+    lines = [
+        "| trace | figure | target | model | response time (worst) | met | CPU | paper: response | CPU |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[Any, ...], list[Outcome]] = {}
+    for outcome in outcomes:
+        key = (outcome.trace, outcome.figure, outcome.target_s, outcome.policy)
+        groups.setdefault(key, []).append(outcome)
+    for (trace, figure, target_s, policy), runs in groups.items():
+        times = sorted(outcome.response_s for outcome in runs)
+        cpu = float(np.median([outcome.cpu_percent for outcome in runs]))
+        met = "–" if target_s is None else f"{sum(bool(o.met) for o in runs)} of {len(runs)}"
+        said = runs[0]
+        paper = f"{said.paper_s:.3f} s | {said.paper_cpu_percent:.1f} %" if said.paper_s else "– | –"
+        lines.append(
+            f"| {trace.upper()} | {figure} | {'–' if target_s is None else f'{target_s:g} s'} | {policy} "
+            f"| {np.median(times):.3f} s ({times[-1]:.3f}) | {met} | {cpu:.1f} % | {paper} |"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the study and print it."""
+    here = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+    parser = argparse.ArgumentParser(description="MEAD's evaluation in the simulator.")
+    parser.add_argument("--trace", action="append", choices=("synt", "bc"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    chosen = parser.parse_args(arguments)
+    folder = Path(os.environ.get("FOGCTL_TEST_DATA", here))
+    outcomes: list[Outcome] = []
+    for trace in chosen.trace or ("synt", "bc"):
+        for seed in range(1, chosen.seeds + 1):
+            arrivals = synt(seed) if trace == "synt" else bc(folder)
+            if arrivals is None:
+                print(f"BC is left out: {folder} has no arrivals/bc_paug89.npz", file=sys.stderr)
+                break
+            outcomes += study(trace, arrivals, seed, lambda text: print(text, file=sys.stderr))
+    print(json.dumps([asdict(o) for o in outcomes]) if chosen.output == "json" else table(outcomes))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
