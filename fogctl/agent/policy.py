@@ -77,16 +77,16 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> Policy:
 
 def load(name: str) -> Callable[..., Policy]:
     """The class of a policy."""
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        kind: Callable[..., Policy] = getattr(importlib.import_module(module), attribute)
+        return kind
     found = names()
     if name not in found:
         raise FogError(
             f"there is no policy {name}",
             hint=choice_hint(name, sorted(found), f"there are: {', '.join(found)}"),
         )
-    if name in BUILT_IN:
-        module, _, attribute = BUILT_IN[name].partition(":")
-        kind: Callable[..., Policy] = getattr(importlib.import_module(module), attribute)
-        return kind
     point: EntryPoint = next(point for point in entry_points(group=GROUP) if point.name == name)
     try:
         elsewhere: Callable[..., Policy] = point.load()
