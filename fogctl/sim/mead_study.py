@@ -96,19 +96,20 @@ def bursty(rate: float, scv: float, decay: float) -> MAP:
     return MAP(-np.diag(speeds), speeds[:, None] * stay)
 
 
-def synt(seed: int, seconds: float = 600.0, rate: float = 200.0) -> Timed:
+def synt(seed: int, seconds: float = 360.0, rate: float = 200.0) -> Timed:
     """Five pieces of equal length whose burstiness changes abruptly: none, some, none, much, some."""
     shapes = ((1.0, 0.0), (2.5, 0.9), (1.0, 0.0), (4.0, 0.98), (2.5, 0.9))
     return Timed.of_maps([(bursty(rate, scv, decay), seconds) for scv, decay in shapes], seed=seed)
 
 
 def bc(folder: Path) -> Timed | None:
-    """The recorded trace; None where it is not at hand."""
+    """The recorded trace's first half hour; None where it is not at hand."""
     file = folder / "arrivals" / "bc_paug89.npz"
     if not file.is_file():
         return None
     with np.load(file) as data:
-        return Timed.of_gaps(data[data.files[0]])
+        times = np.cumsum(data[data.files[0]])
+    return Timed(times[times < 1800.0])
 
 
 def run(arrivals: Timed, decide: Decide, every_s: float, seed: int = 0) -> tuple[Vector, float]:
