@@ -144,7 +144,11 @@ def inject(
             if process.is_alive():
                 process.kill()
     if failures := [part.failure for part in parts if part.failure]:
-        raise FogError(f"the broker did not take every record: {failures[0]}", exit_code=FAILED)
+        raise FogError(
+            f"not every record arrived: {failures[0]}",
+            hint="what was acknowledged counts in the audit, the rest is in doubt",
+            exit_code=FAILED,
+        )
     return summary(load, parts)
 
 

@@ -49,11 +49,11 @@ class KafkaSink:
             self._chunk, self._chunk_end = number, min(number + CHUNK, self._stop)
             self._open[self._chunk] = self._chunk_end - self._chunk
             self._numbers.taken(self._chunk, self._chunk_end)
-        self._next = number + 1
         try:
             future = self._producer.send(self._topic, key=b"%d" % number, value=value)
         except KafkaError as error:
             raise FogError(f"Kafka takes no more records: {error}", exit_code=FAILED) from error
+        self._next = number + 1  # only now: Ctrl-C may come between any two lines
         future.add_callback(partial(self._acknowledged, self._chunk, self._chunk_end))
         future.add_errback(self._failed)
 
