@@ -113,12 +113,7 @@ def start(running: Running, services: Services, progress: Callable[[str], None] 
     class_path = ":".join(map(str, jars.class_path(jars.BROKER)))
     node = broker_node(running.testbed)
     if services.pid(NAME) is None:
-        for address, port in (
-            (ports.data_address(running, node), DATA_PORT),
-            (management_address(running.testbed), MANAGEMENT_PORT),
-            (ports.LOOPBACK, _CONTROLLER_PORT),
-        ):
-            ports.require_free(running, node, address, port, "the broker")
+        _require_free_ports(running, services, node)
     folder = running.state.folder / NAME
     config = BrokerConfig(node, management_address(running.testbed), str(folder / "log"))
     settings = folder / "server.properties"
@@ -132,6 +127,20 @@ def start(running: Running, services: Services, progress: Callable[[str], None] 
     pid = services.ensure(broker_service(java, class_path, config, settings))
     _wait_until_ready(running, services, pid)
     return time.monotonic() - began
+
+
+def _require_free_ports(running: Running, services: Services, node: str) -> None:
+    """FogError if another process has one of the broker's ports."""
+    try:
+        for address, port in (
+            (ports.data_address(running, node), DATA_PORT),
+            (management_address(running.testbed), MANAGEMENT_PORT),
+            (ports.LOOPBACK, _CONTROLLER_PORT),
+        ):
+            ports.require_free(running, node, address, port, "the broker")
+    except FogError:
+        if services.pid(NAME) is None:  # else the supervisor was quicker, and it is the broker itself
+            raise
 
 
 def broker_service(java: Java, class_path: str, config: BrokerConfig, settings: Path) -> Service:
