@@ -256,6 +256,8 @@ def _print_verification(
     ]
     if shown:
         lines.append(table("every pair" if every else "pairs that are off", head, rows))
+    if cut := [f"{pair.a}–{pair.b}" for pair in result.pairs if pair.asked_loss >= 1]:
+        lines.append(f"note: cut, every packet is lost: {', '.join(cut)} (fogctl fault list)")
     if result.warning:
         lines.append(f"note: {result.warning}")
     if result.ok:
