@@ -25,6 +25,7 @@ COMMANDS = {
     "audit": "fogctl.cli.audit:audit",
     "fault": "fogctl.cli.fault:app",
     "agent": "fogctl.cli.agent:app",
+    "experiment": "fogctl.cli.experiment:app",
     "plan": "fogctl.cli.plan:app",
     "place": "fogctl.cli.place:place",
     "schema": "fogctl.cli.schema:schema",

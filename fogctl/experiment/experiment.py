@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def find(where: Path | str) -> Path:
     path = Path(where)
     if path.suffix in {".yaml", ".yml"} or path.is_file():
         return path
-    if path.is_dir():
+    if (path / "experiment.yaml").is_file():
         return path / "experiment.yaml"
     known = shipped()
     if str(where) in known:
@@ -124,6 +124,20 @@ def load(
     return build(document, path, kind=kind, policies=policies, repetitions=repetitions, seed=seed)
 
 
+def of_manifest(manifest: Mapping[str, Any]) -> Experiment:
+    """The experiment that a run was begun with, whatever its file says by now."""
+    chosen = manifest["overrides"]
+    return build(
+        source.parse(manifest["config"], manifest["source"]),
+        Path(manifest["source"]),
+        kind=Kind(chosen["kind"]),
+        policies=chosen["policies"],
+        repetitions=chosen["repetitions"],
+        seed=chosen["seed"],
+        text=manifest["config"],
+    )
+
+
 def build(
     document: Document,
     path: Path,
@@ -132,8 +146,9 @@ def build(
     policies: Sequence[str] = (),
     repetitions: int | None = None,
     seed: int | None = None,
+    text: str | None = None,
 ) -> Experiment:
-    """The experiment that a parsed file describes."""
+    """The experiment that a parsed file describes; `text` is the file, where it is not what is there now."""
     file = validate(document, ExperimentFile)
     changed: dict[str, Any] = {}
     if kind is not None:
@@ -147,7 +162,9 @@ def build(
     bed = _testbed(document, file, path)
     app = _app(document, file, path)
     start = _start(document, file, app, bed)
-    return Experiment(file.name, path.resolve(), _text(path), file, bed, app, chosen, start)
+    return Experiment(
+        file.name, path.resolve(), _text(path) if text is None else text, file, bed, app, chosen, start
+    )
 
 
 def _text(path: Path) -> str:
@@ -189,11 +206,15 @@ def _testbed(document: Document, file: ExperimentFile, path: Path) -> Testbed:
         example = shipped_testbeds.Example(choice.use)
         kind = choice.kind or Kind.virtual
         boards = board_profiles.load_all()
-        made = shipped_testbeds.draft(example, Capacity.of_this_host(), boards, name, choice.nodes, kind)
+        # A simulated testbed is the emulated one on a host of two cores, so that the two can be compared.
+        host = Capacity(2.0, 64 << 30) if kind is Kind.sim else Capacity.of_this_host()
+        drawn = Kind.virtual if kind is Kind.sim else kind
+        made = shipped_testbeds.draft(example, host, boards, name, choice.nodes, drawn)
         with tempfile.TemporaryDirectory(prefix="fog-testbed-") as folder:
             for file_name, text in made.files.items():
                 (Path(folder) / file_name).write_text(text, encoding="utf-8")
-            return testbed.load(Path(folder) / "testbed.yaml")
+            bed = testbed.load(Path(folder) / "testbed.yaml", host.cores, host.memory_bytes)
+            return replace(bed, kind=kind)
     where = path.parent / choice.use
     if not where.exists():
         known = [example.value for example in shipped_testbeds.Example]

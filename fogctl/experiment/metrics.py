@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         ("nodes", pa.string()),
         ("rtt_max_ms", pa.float64()),
         ("batch_ms", pa.float64()),
+        ("batch_rows", pa.float64()),
         ("busyness", pa.float64()),
         ("used_cores", pa.float64()),
         ("quota_cores", pa.float64()),
@@ -61,6 +62,7 @@ class Row:
     """Where its replicas are, joined by commas."""
     rtt_max_ms: float | None = None
     batch_ms: float | None = None
+    batch_rows: float | None = None
     busyness: float | None = None
     used_cores: float | None = None
     quota_cores: float | None = None
@@ -79,7 +81,7 @@ class RowWriter:
     def write(self, rows: Iterable[Row]) -> None:
         """Append the rows of one second."""
         for row in rows:
-            kept = {key: value for key, value in asdict(row).items() if value is not None}
+            kept = {name: value for name in SCHEMA.names if (value := getattr(row, name)) is not None}
             self._stream.write(json.dumps(kept) + "\n")
         self._stream.flush()
 

@@ -19,9 +19,6 @@ Vector = NDArray[np.float64]
 SMOOTH_S = 15.0
 """The ideal curve follows the mean rate over this long: chance in single seconds is no change of load."""
 
-STALLED_BELOW = 0.05
-"""A stage that has work and processes less than this share of its input stands still."""
-
 
 @dataclass(frozen=True, slots=True)
 class PartScore:
@@ -47,11 +44,14 @@ class PartScore:
     mean_lag: float
     largest_lag: float
     stalled_s: float
-    """Seconds in which a stage had work and stood still."""
+    """Seconds of input that piled up because of changes, as the agent saw them afterwards."""
     duration_s: float
     finished_s: float | None
     sent: int | None
     lost: int | None
+    """Sent and never come out; None while some still wait."""
+    waiting: int | None
+    """Still not processed when the time to drain was over."""
     duplicates: int | None
     decisions: int
     failed: int
@@ -150,13 +150,14 @@ def part_score(
         cpu_share=statistics.fmean(shares) if shares else None,
         mean_lag=float(lags.mean()),
         largest_lag=float(lags.max()),
-        stalled_s=sum(_stalled(stage) for stage in stages.values()),
+        stalled_s=sum(seconds for _, seconds in stalls(own)),
         duration_s=duration,
         finished_s=None if finished_s is None else float(finished_s),
         sent=audit.get("sent"),
-        lost=audit.get("lost"),
+        lost=audit.get("lost") if finished_s is not None else None,
+        waiting=0 if finished_s is not None else audit.get("lost"),
         duplicates=audit.get("duplicates"),
-        decisions=sum(event.get("what") == "decision" for event in own),
+        decisions=sum(event.get("what") == "decision" for event in changes(own)),
         failed=sum(event.get("what") == "failed" for event in own),
         response_mean_s=None if responses is None else float(responses["mean_s"]),
         response_p95_s=None if responses is None else float(responses["p95_s"]),
@@ -217,6 +218,23 @@ def part_events(events: Iterable[Mapping[str, Any]], entry: Mapping[str, Any]) -
     ]
 
 
+def changes(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The decisions that were to change something, and the changes that failed."""
+    return [
+        e for e in events if e.get("what") == "failed" or (e.get("what") == "decision" and e.get("actions"))
+    ]
+
+
+def stalls(events: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+    """When a change was done, and how many seconds of input piled up because of it."""
+    ended = {e.get("decision"): float(e["at_s"]) for e in events if e.get("what") == "applied"}
+    return [
+        (ended[e["decision"]], float(e["stall_s"]))
+        for e in events
+        if e.get("what") == "observed" and e.get("decision") in ended
+    ]
+
+
 def median(parts: Sequence[PartScore]) -> dict[str, Any]:
     """For each score the median over repetitions; None where one is unknown. Flags: whether all agree."""
     found: dict[str, Any] = {}
@@ -228,7 +246,7 @@ def median(parts: Sequence[PartScore]) -> dict[str, Any]:
             found[name] = None
         elif name == "goal_met":
             found[name] = all(values)
-        elif name in ("lost", "sent", "duplicates", "failed"):
+        elif name in ("lost", "waiting", "sent", "duplicates", "failed"):
             found[name] = sum(values)
         else:
             found[name] = statistics.median(values)
@@ -249,13 +267,6 @@ def _area(at_s: Vector, values: Vector, until_s: float) -> float:
     kept = at_s < until_s
     edges = np.append(at_s[kept], until_s)
     return float(values[kept] @ np.diff(edges))
-
-
-def _stalled(stage: StageSeries) -> float:
-    if stage.at_s.size < 2:
-        return 0.0
-    still = (stage.lag > 0) & (stage.offered > 0) & (stage.processed < STALLED_BELOW * stage.offered)
-    return float(np.diff(stage.at_s)[still[:-1]].sum())
 
 
 def _aligned(stages: Iterable[StageSeries]) -> list[StageSeries]:
@@ -306,7 +317,8 @@ def _warnings(manifest: Mapping[str, Any], parts: Sequence[PartScore]) -> Iterab
         if part.lost:
             yield f"{name}: {part.lost} of {part.sent} records are lost"
         if part.finished_s is None:
-            yield f"{name}: the backlog was not worked off within the time to drain"
+            left = f"; {part.waiting:,} records still waited" if part.waiting else ""
+            yield f"{name}: the backlog was not worked off within the time to drain{left}"
     for entry in finished(manifest):
         late = (entry.get("replay") or {}).get("error_ms_p99")
         if late is not None and float(late) > float(limits["schedule_ms"]):

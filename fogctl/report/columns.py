@@ -43,7 +43,8 @@ COLUMNS = (
     Column("core_minutes", "core-min", "2", "CPU paid for: replicas × share × quota"),
     Column("mean_lag", "mean lag", "whole", "records waiting, on average"),
     Column("largest_lag", "largest lag", "whole", "records waiting at the worst moment"),
-    Column("stalled_s", "stalled", "seconds", "seconds in which a stage had work and stood still"),
+    Column("stalled_s", "stalls", "seconds", "seconds of input that piled up because of changes"),
+    Column("waiting", "left", "whole", "records still waiting when the time to drain was over"),
     Column("lost", "lost", "whole", "records sent that never came out"),
     Column("duplicates", "twice", "whole", "records that came out again, each extra one counted", "none"),
 )

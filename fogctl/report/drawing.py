@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +40,7 @@ CYCLE: tuple[tuple[str, Any], ...] = (
     (SKY, (0, (8, 2))),
     (INK, (0, (2, 2))),
 )
-MOST_POINTS = 400
+MOST_POINTS = 300
 # What matplotlib calls its parts; nothing refers to these ids, and two figures on a page share them.
 _OWN_IDS = re.compile(
     r' id="(?:figure|axes|patch|line2d|matplotlib|text|xtick|ytick|legend|QuadMesh|AxesImage'
@@ -99,11 +100,15 @@ class Drawing:
         return made
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure that belongs to no window."""
+def new_figure(width: float, height: float, margins: Mapping[str, float] | None = None) -> Figure:
+    """An empty figure that belongs to no window; with fixed margins, or those that its labels need."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    if margins is None:
+        return Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height))
+    figure.subplots_adjust(**margins)
+    return figure
 
 
 def _settings() -> Any:
@@ -113,8 +118,8 @@ def _settings() -> Any:
 
 
 def _compact(text: str) -> str:
-    """Numbers with two decimals and no space around tags: half the size, the same picture."""
-    text = re.sub(r"(\d+\.\d\d)\d+", r"\1", text)
+    """Numbers with one decimal (of a point) and no space around tags: half the size, the same picture."""
+    text = re.sub(r"(\d+\.\d)\d+", r"\1", text)
     return re.sub(r">\s+<", "><", text)
 
 
@@ -160,14 +165,8 @@ def spans(at_s: Vector, flag: NDArray[np.bool_]) -> list[tuple[float, float]]:
 
 
 def panels(figure: Figure) -> list[list[float]]:
-    """Where each panel is, as fractions of the figure: left, top, width, height."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]  # only drawing settles the layout
-    width, height = figure.bbox.width, figure.bbox.height
-    found = []
-    for axes in figure.axes:
-        box = axes.get_window_extent()
-        place = (box.x0 / width, 1 - box.y1 / height, box.width / width, box.height / height)
-        found.append([round(float(value), 5) for value in place])
-    return found
+    """Where each panel of a figure with fixed margins is, as fractions: left, top, width, height."""
+    return [
+        [round(float(value), 5) for value in (box.x0, 1 - box.y1, box.width, box.height)]
+        for box in (axes.get_position() for axes in figure.axes)
+    ]

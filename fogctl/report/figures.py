@@ -57,9 +57,9 @@ def overview(runs: Mapping[str, Mapping[str, StageSeries]], duration_s: float) -
                 edgecolor="#9a6a00",
             )
         axes.set_title(label, fontsize=9, loc="left", color=INK, fontweight="bold")
-        axes.set_ylim(0, None)
         axes.yaxis.get_major_locator().set_params(integer=True)
         drawing.tidy(axes)
+    grid[0][0].set_ylim(0, 1.05 * grid[0][0].get_ylim()[1])
     for axes in grid.flat[len(runs) :]:
         axes.set_visible(False)
     for axes in grid[-1]:

@@ -56,12 +56,10 @@ def tell(folder: RunFolder) -> Story:
         if not stages:
             continue
         own = scoring.part_events(events, entry)
-        changes = [event for event in own if event.get("what") in ("decision", "failed") and _acted(event)]
+        changes = scoring.changes(own)
         runs[label] = stages
         longest = max(longest, float(entry["trace_s"]))
-        drawings.append(
-            policy_figure.draw(f"policy-{number}", label, stages, changes, float(entry["trace_s"]))
-        )
+        drawings.append(policy_figure.draw(f"policy-{number}", label, stages, own, float(entry["trace_s"])))
         decisions.append(changes)
         targets[label] = entry.get("goal") or {}
         curves += [
@@ -138,7 +136,7 @@ def render(story: Story) -> str:
 
 _CAPTION = (
     "▲ replicas added, ▼ removed, ◆ shares changed, ✖ failed: point at a mark for the reason, anywhere else "
-    "for the values. Hatched red: the stage had work and stood still. Dotted line: the trace ends, what is "
+    "for the values. Hatched red: input piled up because of a change. Dotted line: the trace ends, what is "
     "left drains."
 )
 
@@ -214,10 +212,6 @@ def _typical(
         for entry in scoring.finished(manifest)
         if entry["policy"] == chosen["policy"] and entry["repetition"] == chosen["repetition"]
     )
-
-
-def _acted(event: Mapping[str, Any]) -> bool:
-    return event.get("what") == "failed" or bool(event.get("changes", True))
 
 
 def _slowest(events: Sequence[Mapping[str, Any]]) -> Any:

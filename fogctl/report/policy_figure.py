@@ -7,22 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from fogctl.experiment.score import STALLED_BELOW, StageSeries, smoothed
+from fogctl.experiment.score import StageSeries, changes, smoothed, stalls
 from fogctl.report import drawing
 from fogctl.report.drawing import BLUE, CYCLE, GREY, INK, ORANGE, VERMILION, Drawing
 
 LONGEST_REASON = 400
+_MARGINS = {"left": 0.085, "right": 0.99, "top": 0.99, "bottom": 0.065, "hspace": 0.13}
 
 
 def draw(
     name: str,
     label: str,
     stages: Mapping[str, StageSeries],
-    decisions: Sequence[Mapping[str, Any]],
+    events: Sequence[Mapping[str, Any]],
     duration_s: float,
 ) -> Drawing:
     """Panels one above the other on one time axis; what acted is marked and says why when pointed at."""
-    figure = drawing.new_figure(9.6, 7.4)
+    decisions = changes(events)
+    figure = drawing.new_figure(9.6, 7.4, _MARGINS)
     rows = figure.subplots(5, 1, sharex=True, gridspec_kw={"height_ratios": [3.0, 2.4, 1.8, 1.5, 0.7]})
     minutes = duration_s > 300
     unit = 60.0 if minutes else 1.0
@@ -30,6 +32,10 @@ def draw(
     first = next(iter(stages.values()))
     times = drawing.thinned(first.at_s, first.at_s)[0]
     _rates(rows[0], stages, unit, probe_series)
+    for begin, seconds in stalls(events):
+        if seconds >= 1:
+            span = (begin / unit, (begin + seconds) / unit)
+            rows[0].axvspan(*span, color=VERMILION, alpha=0.3, linewidth=0, hatch="////")
     _replicas(rows[1], stages, unit, times, probe_series)
     _lags(rows[2], stages, unit, probe_series)
     _shares(rows[3], stages, unit, times, probe_series)
@@ -40,7 +46,8 @@ def draw(
             drawing.tidy(axes)
         axes.axvline(duration_s / unit, color=GREY, linewidth=0.8, linestyle=":")
     rows[4].set_xlabel("minutes of the run" if minutes else "seconds of the run", fontsize=9, color=INK)
-    figure.align_ylabels(rows)
+    for axes in rows:
+        axes.yaxis.set_label_coords(-0.055, 0.5)
     probe = {
         "panels": drawing.panels(figure),
         "xmax": float(first.at_s[-1]),
@@ -60,8 +67,6 @@ def _rates(axes: Any, stages: Mapping[str, StageSeries], unit: float, probe: lis
     _, processed = drawing.thinned(exit_.at_s, smoothed(exit_.at_s, exit_.processed, 3.0))
     axes.fill_between(at_s / unit, offered, step="mid", color="#d1d5db", linewidth=0, label="input")
     axes.plot(at_s / unit, processed, color=BLUE, linewidth=1.3, label="processed")
-    for begin, end in _stalls(stages):
-        axes.axvspan(begin / unit, end / unit, color=VERMILION, alpha=0.25, linewidth=0, hatch="////")
     axes.set_ylabel("records/s", fontsize=9)
     axes.set_ylim(0, None)
     axes.legend(loc="upper left", fontsize=8, frameon=False, ncols=2)
@@ -206,7 +211,7 @@ def _decisions(
         marks.append((mark, f"{float(event['at_s']):.0f} s · {said(event)}"))
     axes.set_ylim(-1.6, 1.6)
     axes.set_yticks([])
-    axes.set_ylabel("decisions", fontsize=9, rotation=0, ha="right", va="center")
+    axes.set_ylabel("changes", fontsize=9)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.tick_params(labelsize=8, colors=INK, length=3)
@@ -216,7 +221,7 @@ def _decisions(
 def said(event: Mapping[str, Any]) -> str:
     """A decision in words: what was done, and why."""
     done = str(event.get("changes") or "")
-    reason = str(event.get("reason", ""))
+    reason = str(event.get("error") or event.get("reason", ""))
     text = f"{done}: {reason}" if done and reason else done or reason
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 1] + "…"
 
@@ -230,14 +235,6 @@ def _shape(event: Mapping[str, Any]) -> tuple[str, str, float]:
     if direction == "in":
         return "v", VERMILION, -0.7
     return "D", ORANGE, 0.0
-
-
-def _stalls(stages: Mapping[str, StageSeries]) -> list[tuple[float, float]]:
-    found = []
-    for seen in stages.values():
-        still = (seen.lag > 0) & (seen.offered > 0) & (seen.processed < STALLED_BELOW * seen.offered)
-        found += drawing.spans(seen.at_s, still)
-    return found
 
 
 def _at(at_s: Any, values: Any, times: Any) -> Any:

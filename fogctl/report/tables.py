@@ -166,7 +166,8 @@ def _table(lines: Sequence[str]) -> str:
 
 def _cell(score: Score, column: Column, key: str, best: float | None) -> str:
     value = score.get(column.key)
-    mark = " class=best" if best is not None and value is not None and float(value) == best else ""
+    won = best is not None and value is not None and score.get("finished_s") is not None
+    mark = " class=best" if won and float(value or 0.0) == best else ""
     exact = "" if value is None else f' data-value="{_exact(value)}"'
     return f'<td{mark} data-key="{key}"{exact}>{_text(column.text(value))}</td>'
 
@@ -176,8 +177,12 @@ def _exact(value: Any) -> str:
 
 
 def _best(column: Column, policies: Sequence[Score]) -> float | None:
-    """The best value of a column; None where neither way is better or all are the same."""
-    values = [float(p[column.key]) for p in policies if p.get(column.key) is not None]
+    """The best value of a column among those who finished; None where neither way is better, or all same."""
+    values = [
+        float(p[column.key])
+        for p in policies
+        if p.get(column.key) is not None and p.get("finished_s") is not None
+    ]
     if column.better == "none" or len(set(values)) < 2:
         return None
     return min(values) if column.better == "low" else max(values)

@@ -15,17 +15,20 @@ def conclusion(scores: Mapping[str, Any]) -> list[str]:
         return ["No policy was run to its end."]
     said = [_served(policies)]
     base = policies[0]
-    others = policies[1:]
-    if others:
-        best = min(others, key=_effort)
-        said.append(_against(best, base))
+    done = [p for p in policies if p.get("finished_s") is not None]
+    others = [p for p in done if p is not base]
+    if others and base in done:
+        said.append(_against(min(others, key=_effort), base))
+    elif len(done) < len(policies):
+        late = ", ".join(str(p["policy"]) for p in policies if p not in done)
+        said.append(f"Not finished within the time to drain: {late}; what they cost does not count.")
     responses = [p for p in policies if p.get("goal_met") is not None]
     if responses:
         met = [p["policy"] for p in responses if p["goal_met"]]
         missed = [p["policy"] for p in responses if not p["goal_met"]]
         said.append(f"Targets met by {', '.join(met) or 'none'}; missed by {', '.join(missed) or 'none'}.")
-    elif len(policies) > 1 and all(p.get("accuracy_u") is not None for p in policies):
-        nearest = min(policies, key=lambda p: float(p["accuracy_u"]) + float(p["accuracy_o"]))
+    elif len(done) > 1 and all(p.get("accuracy_u") is not None for p in done):
+        nearest = min(done, key=lambda p: float(p["accuracy_u"]) + float(p["accuracy_o"]))
         said.append(
             f"{nearest['policy']} followed the ideal most closely: {float(nearest['accuracy_o']):.2f} "
             f"replicas to spare and {float(nearest['accuracy_u']):.2f} missing on average."
@@ -41,7 +44,7 @@ def _effort(policy: Mapping[str, Any]) -> float:
 
 def _served(policies: Sequence[Mapping[str, Any]]) -> str:
     lost = sum(int(p.get("lost") or 0) for p in policies)
-    known = all(p.get("lost") is not None for p in policies)
+    known = any(p.get("lost") is not None for p in policies)
     names = f"{len(policies)} {'policy' if len(policies) == 1 else 'policies'}"
     if not known:
         return f"{names} served the same load."

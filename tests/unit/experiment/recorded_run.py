@@ -55,14 +55,20 @@ def _rows(folder: RunFolder, key: str, label: str, repetition: int, late: int, s
         if n != had:
             numbers = {"nearest.input_rate": rate, "nearest.replicas": float(n)}
             event = {"at_s": float(at_s), "part": key, "attempt": 1, "what": "decision", "app": "taxi"}
-            log.write({**event, "reason": f"{rate:.0f} records/s need {n} <replicas>", "numbers": numbers})
+            direction = "out" if n > had else "in"
+            event |= {"decision": at_s, "direction": direction, "changes": f"nearest on {n} nodes"}
+            reason = f"{rate:.0f} records/s need {n} <replicas>"
+            actions = [{"scale": "nearest", "nodes": list(NODES[2 : 2 + n]), "share": 1.0}]
+            log.write({**event, "reason": reason, "actions": actions, "numbers": numbers})
+            log.write({**event, "what": "applied", "seconds": 0.0})
+            log.write({**event, "what": "observed", "stall_s": 1.5})
         had = n
         processed = min(MST[n - 1], rate + lag)
         lag = lag + rate - processed
         nodes = ",".join(NODES[2 : 2 + n])
         rows.append(
             Row(label, repetition, float(at_s), "stage", "nearest", rate, rate, processed, lag, n, 1.0,
-                0.16 * n, nodes, 40.0 * n, 900.0, 0.8)
+                0.16 * n, nodes, 40.0 * n, 900.0, 100.0, 0.8)
         )  # fmt: skip
         for node in NODES[2:]:
             used = 0.12 if node in nodes else 0.01

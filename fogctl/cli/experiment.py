@@ -1,0 +1,319 @@
+"""`fogctl experiment`: traces replayed under several policies, scored, compared and told on one page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fogctl.cli.output import Format, OutputOption, emit, stderr, table
+from fogctl.errors import FogError
+from fogctl.testbed.model import Kind
+
+if TYPE_CHECKING:
+    from fogctl.experiment.experiment import Experiment, Part
+    from fogctl.experiment.folder import RunFolder
+    from fogctl.experiment.plant import Plant
+    from fogctl.report.page import Story
+
+app = typer.Typer(
+    help="Replay a trace under several policies; score, compare and show what happened.",
+    no_args_is_help=True,
+)
+
+RunsOption = Annotated[
+    Path, typer.Option("--runs", help="The folder that holds the runs.", envvar="FOGCTL_RUNS")
+]
+_RUNS = Path("runs")
+_HEADLINE = (
+    "accuracy_o",
+    "accuracy_u",
+    "excess_time",
+    "reconfigurations",
+    "node_minutes",
+    "mean_lag",
+    "lost",
+)
+_RESPONSES = ("response_mean_s", "response_p95_s", "cpu_share", "goal_met")
+
+
+@app.command()
+def run(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            help="An experiment.yaml, or one that ships: gesscale, mead, smoke.", show_default=False
+        ),
+    ] = None,
+    kind: Annotated[
+        Kind | None, typer.Option(help="Where to run it, instead of what the file says: sim needs nothing.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", help="Only these policies, by label; repeatable.")
+    ] = None,
+    repetitions: Annotated[int | None, typer.Option(min=1, max=100, help="Instead of the file's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Instead of the file's.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with this run at the first policy that is not done.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done; touch nothing.")
+    ] = False,
+    runs: RunsOption = _RUNS,
+    output: OutputOption = Format.table,
+) -> None:
+    """Run an experiment: bring up, verify the network, replay under each policy, audit, score, report.
+
+    Exit 3 if the measured latencies are off, 1 if it was stopped; --resume goes on where it was.
+
+    \b
+    Examples:
+      fogctl experiment run gesscale --kind sim
+      sudo fogctl experiment run smoke
+      sudo fogctl experiment run mine.yaml --policy gesscale --repetitions 3
+      sudo fogctl experiment run --resume gesscale-20260501-101500
+    """
+    from fogctl.experiment import runner
+    from fogctl.report import page
+
+    if (what is None) == (resume is None):
+        raise FogError("name an experiment, or a run to resume", hint="fogctl experiment list shows both")
+    folder, experiment = (
+        _resumed(resume, runs) if resume else _fresh(str(what), kind, policy or [], repetitions, seed, runs)
+    )
+    if dry_run:
+        lines = _steps(experiment, folder)
+        emit(output, {"run": str(folder.path), "steps": lines}, *lines)
+        return
+    with folder.held(), Bar() as bar:
+        runner.run(experiment, _plant(experiment, folder), folder, bar)
+        bar.say("scoring and drawing")
+        story = page.write(folder)
+    _tell(folder, story, output)
+
+
+@app.command("list")
+def list_runs(runs: RunsOption = _RUNS, output: OutputOption = Format.table) -> None:
+    """List the experiments that ship and the runs that were made.
+
+    \b
+    Example:
+      fogctl experiment list
+    """
+    from fogctl.experiment import experiment, folder
+
+    shipped = {name: _summary(path) for name, path in experiment.shipped().items()}
+    made = []
+    for found in folder.all_runs(runs):
+        manifest = found.manifest()
+        done = sum(part["state"] == "done" for part in manifest["parts"])
+        state = "running" if found.in_use() else manifest["state"]
+        if state == "running" and not found.in_use():
+            state = "killed"
+        made.append(
+            {
+                "run": found.name,
+                "experiment": manifest["experiment"],
+                "kind": manifest["kind"],
+                "state": state,
+                "parts": f"{done}/{len(manifest['parts'])}",
+                "began": manifest["began"],
+            }
+        )
+    emit(
+        output,
+        {"shipped": shipped, "runs": made},
+        table("experiments that ship", ("name", "what it does"), shipped.items()),
+        table(
+            f"runs in {runs}",
+            ("run", "experiment", "kind", "state", "done", "began"),
+            [tuple(entry.values()) for entry in made],
+        )
+        if made
+        else f"no runs in {runs} yet: fogctl experiment run smoke --kind sim",
+    )
+
+
+@app.command()
+def report(
+    which: Annotated[str, typer.Argument(help="A run: its folder, its name, or how its name begins.")],
+    figures: Annotated[
+        Path | None, typer.Option(help="Also write each figure as SVG and PNG to this folder.")
+    ] = None,
+    runs: RunsOption = _RUNS,
+    output: OutputOption = Format.table,
+) -> None:
+    """Score a run again from its files and make its page anew.
+
+    \b
+    Examples:
+      fogctl experiment report gesscale
+      fogctl experiment report runs/smoke-20260501-101500 --figures figures
+    """
+    from fogctl.experiment.folder import find
+    from fogctl.report import page
+
+    folder = find(which, runs)
+    with folder.held():
+        story = page.write(folder)
+    if figures is not None:
+        made = [file for drawing in story.figures for file in drawing.save(figures)]
+        stderr().print(f"wrote {len(made)} files to {figures}")
+    _tell(folder, story, output)
+
+
+@app.command()
+def compare(
+    which: Annotated[list[str], typer.Argument(help="Two runs or more.")],
+    runs: RunsOption = _RUNS,
+    output: OutputOption = Format.table,
+) -> None:
+    """Put the scores of several runs side by side, policy by policy; changes are against the first run.
+
+    \b
+    Example:
+      fogctl experiment compare gesscale-20260501-101500 gesscale-20260502-090000
+    """
+    from fogctl.experiment import compare as comparing
+    from fogctl.experiment.folder import find
+    from fogctl.report.columns import COLUMNS
+
+    if len(which) < 2:
+        raise FogError("name two runs or more", hint="fogctl experiment list shows them")
+    found = [find(name, runs) for name in which]
+    rows = comparing.compare([(folder.name, folder.scores()) for folder in found])
+    columns = [c for c in COLUMNS if c.key in _HEADLINE]
+    cells = [
+        (
+            row["policy"],
+            row["run"],
+            *(f"{c.text(row['scores'][c.key])} {row['change'].get(c.key, '')}".strip() for c in columns),
+        )
+        for row in rows
+    ]
+    emit(output, rows, table(None, ("policy", "run", *(c.heading for c in columns)), cells))
+
+
+class Bar:
+    """Progress on the terminal: which part, how far, how long still. Satisfies `runner.Watcher`."""
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeRemainingColumn(),
+            console=stderr(),
+            transient=True,
+        )
+        self._task: Any = None
+        self._done_s = 0.0
+        self._part_s = 0.0
+
+    def __enter__(self) -> Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def say(self, line: str) -> None:
+        """Something begins."""
+        self._progress.console.print(line, markup=False, highlight=False)
+
+    def part(self, number: int, total: int, part: Part, whole_s: float) -> None:
+        """A part begins; parts of one run take about equally long."""
+        if self._task is None:
+            self._task = self._progress.add_task("", total=total * whole_s)
+        self._done_s = (number - 1) * whole_s
+        self._part_s = whole_s
+        self._progress.update(self._task, description=f"{number}/{total} {part}", completed=self._done_s)
+
+    def at(self, seconds: float) -> None:
+        """So far into the part; what takes longer than the trace waits at its end."""
+        self._progress.update(self._task, completed=self._done_s + min(seconds, self._part_s))
+
+
+def _fresh(
+    what: str, kind: Kind | None, policy: list[str], repetitions: int | None, seed: int | None, runs: Path
+) -> tuple[RunFolder, Experiment]:
+    from fogctl.experiment import experiment
+    from fogctl.experiment.folder import RunFolder, new_path
+
+    loaded = experiment.load(what, kind=kind, policies=policy, repetitions=repetitions, seed=seed)
+    return RunFolder(new_path(runs, loaded.name, datetime.now())), loaded
+
+
+def _resumed(name: str, runs: Path) -> tuple[RunFolder, Experiment]:
+    from fogctl.experiment import experiment
+    from fogctl.experiment.folder import find
+
+    folder = find(name, runs)
+    manifest = folder.manifest()
+    if all(part["state"] == "done" for part in manifest["parts"]):
+        raise FogError(f"run {folder.name} is done", hint=f"fogctl experiment report {folder.path}")
+    return folder, experiment.of_manifest(manifest)
+
+
+def _plant(experiment: Experiment, folder: RunFolder) -> Plant:
+    if experiment.testbed.kind is Kind.sim:
+        from fogctl.experiment.sim_plant import SimPlant
+
+        return SimPlant(experiment)
+    if experiment.testbed.kind is Kind.virtual:
+        from fogctl.experiment.live_plant import LivePlant
+
+        return LivePlant(experiment, folder)
+    raise FogError(
+        f"experiments run on kind virtual and sim so far, not on {experiment.testbed.kind.value}",
+        hint="--kind sim shows what to expect",
+    )
+
+
+def _steps(experiment: Experiment, folder: RunFolder) -> list[str]:
+    load = experiment.load(experiment.parts[0])
+    steps = [
+        f"make the run folder {folder.path}",
+        f"bring up testbed {experiment.testbed.name} ({experiment.testbed.kind.value}, "
+        f"{len(experiment.testbed.nodes)} nodes), measure its latencies (± {experiment.tolerance_ms:g} ms)",
+    ]
+    for part in experiment.parts:
+        placed = "; ".join(f"{stage} on {', '.join(nodes)}" for stage, nodes in experiment.start)
+        steps.append(
+            f"{part}: deploy {experiment.app.name} ({placed}), replay {load.records:,} records in "
+            f"{load.duration_s:.0f} s, drain, audit, remove"
+        )
+    return [*steps, "score, write the report, take the testbed down"]
+
+
+def _tell(folder: RunFolder, story: Story, output: Format) -> None:
+    from fogctl.report import words
+    from fogctl.report.columns import COLUMNS, RESPONSE_COLUMNS
+
+    policies = story.scores["policies"]
+    keys = (*_HEADLINE, *_RESPONSES)
+    shown = [
+        column
+        for column in (*COLUMNS, *RESPONSE_COLUMNS)
+        if column.key in keys and any(policy.get(column.key) is not None for policy in policies)
+    ]
+    cells = [(p["policy"], *(column.text(p.get(column.key)) for column in shown)) for p in policies]
+    emit(
+        output,
+        {"run": str(folder.path), "report": str(folder.report_file), **story.scores},
+        table(folder.name, ("policy", *(column.heading for column in shown)), cells),
+        *(f"warning: {line}" for line in story.scores["warnings"]),
+        *words.conclusion(story.scores),
+        f"report: {folder.report_file}",
+    )
+
+
+def _summary(path: Path) -> str:
+    """The first sentence of the comment at the top of an experiment."""
+    lines = [line.lstrip("# ").strip() for line in path.read_text().splitlines() if line.startswith("#")]
+    text = " ".join(line for line in lines if line and not line.startswith("yaml-language"))
+    return text.partition(". ")[0].rstrip(".")

@@ -1,0 +1,81 @@
+"""What the best n nodes sustain, learned from a run's own batches: the ideal curve of a live run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from fogmodels.throughput import Sample, fit
+
+SETTLED_S = 20.0
+"""After a change of nodes the metric window still holds batches of the old ones."""
+MOST_SAMPLES = 200
+LEAST_ROWS = 5.0
+
+
+def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[str, list[float]], str]:
+    """By stage the MST of the nearest 1, 2, … nodes, from a batch-time model of every policy's batches."""
+    far = distances(manifest)
+    found: dict[str, list[float]] = {}
+    counts = []
+    for stage in manifest["stages"]:
+        facts = manifest["stage_facts"][stage]
+        samples = samples_of(metrics, stage, int(facts["partitions"]))
+        if len(samples) < 3:
+            continue
+        model = fit(samples, "batch")
+        counts.append(f"{stage}: {len(samples)} windows, noise {model.noise:.0%}")
+        bound = float(facts["freshness_s"])
+        sustained = []
+        for n in range(1, len(far) + 1):
+            rows = model.batch_rows_within(bound, n, far[n - 1], int(facts["partitions"]), 1.0)
+            rows = max(1.0, rows)
+            sustained.append(model.mst(n, far[n - 1], rows, int(facts["partitions"]), 1.0))
+        found[stage] = [float(value) for value in sustained]
+    return found, "a batch-time model of this run's batches (" + "; ".join(counts) + ")"
+
+
+def distances(manifest: Mapping[str, Any]) -> list[float]:
+    """The round trips of the edge nodes to driver and broker, nearest first."""
+    network = manifest["network"]
+    roles = {node["name"]: node["role"] for node in manifest["testbed"]["nodes"]}
+    names = network["nodes"]
+    origins = [names.index(name) for name in names if roles.get(name) != "edge"]
+    edges = [names.index(name) for name in names if roles.get(name) == "edge"]
+    return sorted(max((network["asked_ms"][o][e] for o in origins), default=0.0) for e in edges)
+
+
+def samples_of(metrics: pa.Table, stage: str, partitions: int) -> list[Sample]:
+    """One sample for each settled second of a stage, thinned: rows over duration of the window's batches."""
+    rows = metrics.filter(pc.and_(pc.equal(metrics["kind"], "stage"), pc.equal(metrics["name"], stage)))
+    samples: list[Sample] = []
+    for key in sorted(set(zip(rows["policy"].to_pylist(), rows["repetition"].to_pylist(), strict=True))):
+        own = rows.filter(pc.and_(pc.equal(rows["policy"], key[0]), pc.equal(rows["repetition"], key[1])))
+        own = own.sort_by("at_s")
+        changed_s, before = 0.0, None
+        for row in own.select(
+            ["at_s", "nodes", "share", "replicas", "rtt_max_ms", "batch_ms", "batch_rows"]
+        ).to_pylist():
+            placed = (row["nodes"], row["share"])
+            if placed != before:
+                changed_s, before = row["at_s"], placed
+            if row["at_s"] - changed_s < SETTLED_S or not row["batch_ms"] or not row["replicas"]:
+                continue
+            if (row["batch_rows"] or 0.0) < LEAST_ROWS:
+                continue
+            samples.append(
+                Sample(
+                    int(row["replicas"]),
+                    float(row["rtt_max_ms"]),
+                    float(row["batch_rows"]) / (float(row["batch_ms"]) / 1e3),
+                    float(row["batch_rows"]),
+                    partitions,
+                    share=max(0.01, float(row["share"])),
+                )
+            )
+    if len(samples) > MOST_SAMPLES:
+        samples = [samples[int(i)] for i in np.linspace(0, len(samples) - 1, MOST_SAMPLES)]
+    return samples
