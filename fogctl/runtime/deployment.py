@@ -112,20 +112,32 @@ class StopStage:
     """Stop a stage altogether; its checkpoint stays."""
 
     stage: str
+    because: str = ""
+    """What of it changed, if it will start anew."""
 
     def describe(self) -> str:
         """In words."""
-        return f"stop stage {self.stage}"
+        reason = f" to start it anew: {self.because} changed" if self.because else ""
+        return f"stop stage {self.stage}{reason}"
 
 
 Change = StartStage | AddReplica | SetShare | RemoveReplica | StopStage
 
 
-def changes(current: Deployment | None, wanted: Deployment | None) -> list[Change]:
-    """From one deployment to the other: replicas are added before others are removed, so none is short."""
+def changes(
+    current: Deployment | None, wanted: Deployment | None, anew: Mapping[str, str] | None = None
+) -> list[Change]:
+    """From one deployment to the other: replicas are added before others are removed, so none is short.
+
+    `anew` names stages that must start anew, with the reason; they go on from their checkpoints.
+    """
+    anew = anew or {}
     before = {placement.stage: placement for placement in (current.stages if current else ())}
     after = {placement.stage: placement for placement in (wanted.stages if wanted else ())}
-    steps: list[Change] = [StopStage(name) for name in before if name not in after]
+    steps: list[Change] = [
+        StopStage(name, anew.get(name, "")) for name in before if name not in after or name in anew
+    ]
+    before = {name: placement for name, placement in before.items() if name not in anew}
     for name, placement in after.items():
         old = {replica.node: replica for replica in before[name].replicas} if name in before else {}
         new = {replica.node: replica for replica in placement.replicas}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FAILED, FogError
-from fogctl.java import require_java
+from fogctl.java import Java, require_java
 from fogctl.runtime import app as apps
+from fogctl.runtime import app_copy, deployment, kafka, kafka_ready, pool, realtime, spark
 from fogctl.runtime import audit as audits
-from fogctl.runtime import deployment, kafka, kafka_ready, realtime, spark
 from fogctl.runtime.app import App, Mode
+from fogctl.runtime.carry_out import carry_out, together
 from fogctl.runtime.change_lock import changing
 from fogctl.runtime.deployment import (
     AddReplica,
@@ -69,15 +72,18 @@ class Apps:
         known = ", ".join(found.app for found in self.deployments()) or "none"
         raise FogError(f"app {app} is not deployed", hint=f"deployed: {known}", exit_code=FAILED)
 
+    def app(self, name: str) -> App:
+        """A deployed app as it was when it was deployed."""
+        return apps.load(self.get(name).app_file)
+
     def status(self, app: str) -> dict[str, Any]:
         """What each stage of an app says of itself."""
         found = self.get(app)
         loaded = apps.load(found.app_file)
         stages = []
         for placement in found.stages:
-            pool = self._pool(loaded, placement)
             try:
-                said = pool.status()
+                said = self._pool(loaded, placement).status()
             except FogError as error:
                 said = {"state": "no answer", "error": error.message, "executors": [], "last": None}
             stages.append({**said, "stage": placement.stage, "asked": deployment.to_json(found)["stages"]})
@@ -139,7 +145,8 @@ class Apps:
         deployment.check([*others, wanted], self.running.testbed)
         for placement in wanted.stages:
             _check_real_time(app, placement)
-        return wanted, deployment.changes(current, wanted)
+        anew = app_copy.changed_stages(self.app(app.name), app) if current is not None else {}
+        return wanted, deployment.changes(current, wanted, anew)
 
     def deploy(self, app: App, nodes_by_stage: Mapping[str, Sequence[str]], say: Say = quiet) -> list[Change]:
         """Have the app run on exactly these nodes; answers what was changed."""
@@ -149,10 +156,14 @@ class Apps:
             if steps:
                 nodes = [replica.node for placement in wanted.stages for replica in placement.replicas]
                 kafka_ready.ready(self.running, self.services, nodes, say)
+                pool.prepare(require_java(), say)
                 made = kafka.ensure_topics(self.running, app.topics)
             current = next((found for found in self.deployments() if found.app == app.name), None)
+            copy = app_copy.keep(app, self._folder / app.name)
+            wanted = replace(wanted, app_file=str(copy.file))
             try:
-                self._carry_out(app, current, wanted, steps, say)
+                self._carry_out(copy, current, wanted, steps, say)
+                app_copy.forget_others(copy, self._folder / app.name)
             except FogError:
                 # A topic left behind would bind the next try to this one's number of partitions.
                 kafka.delete_topics(self.running, made)
@@ -239,57 +250,60 @@ class Apps:
     def _carry_out(
         self, app: App, current: Deployment | None, wanted: Deployment | None, steps: list[Change], say: Say
     ) -> None:
-        """Make the changes one by one; if one fails, undo those made, newest first, and say so."""
-        done: list[Change] = []
+        """Make the changes; if one fails, undo those made, newest first, and say so."""
         places = {
             p.stage: p for p in (*(current.stages if current else ()), *(wanted.stages if wanted else ()))
         }
-        try:
-            for step in steps:
-                say(step.describe())
-                done.append(step)
-                self._make(app, places[step.stage], step)
-        except FogError as error:
-            for step in reversed(done):
-                back = deployment.inverse(step)
-                if back is not None:
-                    say(f"undoing: {back.describe()}")
-                    self._try(app, places[step.stage], back)
-            hint = f"{error.hint}; " if error.hint else ""
-            raise FogError(
-                error.message, hint=f"{hint}what had been changed was undone", exit_code=error.exit_code
-            ) from error
+        java = require_java()
+        pools = {name: self._pool(app, place, java) for name, place in places.items()}
+        remedy = f"fogctl app rm {app.name} removes what is left"
+        carry_out(steps, lambda wave: self._make(pools, wave), remedy, say)
         self._record(app.name, wanted)
 
-    def _try(self, app: App, placement: StagePlacement, step: Change) -> None:
-        try:
-            self._make(app, placement, step)
-        except FogError as error:
-            raise FogError(
-                f"{step.describe()} failed while undoing: {error.message}",
-                hint=f"fogctl app rm {app.name} removes what is left",
-                exit_code=FAILED,
-            ) from error
+    def _make(self, pools: Mapping[str, StagePool], wave: Sequence[Change]) -> None:
+        """Make changes at the same time: stages that start, replicas that are added; or any single one."""
+        match wave:
+            case [SetShare(stage, replica)]:
+                pools[stage].limit(replica.node, replica.share)
+            case [RemoveReplica(stage, replica)]:
+                pools[stage].remove(replica.node)
+            case [StopStage(stage)]:
+                pools[stage].stop()
+            case _:
+                self._start(
+                    pools,
+                    [step for step in wave if isinstance(step, StartStage)],
+                    [step for step in wave if isinstance(step, AddReplica)],
+                )
 
-    def _make(self, app: App, placement: StagePlacement, step: Change) -> None:
-        pool = self._pool(app, placement)
-        match step:
-            case StartStage():
-                pool.start(max_rows=1000)
-                pool.wait_until_running()
-            case AddReplica(replica=replica):
-                pool.lift(replica.node)
-                try:
-                    pool.add(replica.node)
-                    pool.warm(replica.node)
-                finally:
-                    pool.limit(replica.node, replica.share)
-            case SetShare(replica=replica):
-                pool.limit(replica.node, replica.share)
-            case RemoveReplica(replica=replica):
-                pool.remove(replica.node)
-            case StopStage():
-                pool.stop()
+    def _start(
+        self, pools: Mapping[str, StagePool], stages: Sequence[StartStage], replicas: Sequence[AddReplica]
+    ) -> None:
+        """Start stages and replicas together; no node's CPU is limited before all its replicas are ready."""
+
+        def add(step: AddReplica, give_up: threading.Event) -> None:
+            pools[step.stage].add(step.replica.node, give_up)
+            pools[step.stage].warm(step.replica.node, give_up)
+
+        def run(step: StartStage, give_up: threading.Event) -> None:  # noqa: ARG001
+            pools[step.stage].wait_until_running()
+
+        for stage in stages:
+            pools[stage.stage].start()
+        for stage in stages:
+            pools[stage.stage].wait_for_master()
+        for step in replicas:
+            pools[step.stage].lift(step.replica.node)
+        try:
+            together(
+                [
+                    *(functools.partial(run, step) for step in stages),
+                    *(functools.partial(add, step) for step in replicas),
+                ]
+            )
+        finally:
+            for step in replicas:
+                pools[step.stage].limit(step.replica.node, step.replica.share)
 
     def _record(self, name: str, wanted: Deployment | None) -> None:
         file = self._folder / name / "deployment.json"
@@ -301,10 +315,12 @@ class Apps:
         fresh.write_text(json.dumps(deployment.to_json(wanted), indent=1))
         fresh.replace(file)
 
-    def _pool(self, app: App, placement: StagePlacement) -> StagePool:
+    def _pool(self, app: App, placement: StagePlacement, java: Java | None = None) -> StagePool:
         control = next(node.name for node in self.running.testbed.nodes if node.role is Role.control)
-        pool = spark.Pool(app.name, placement.stage, control, placement.number)
-        return StagePool(self.running, self.services, require_java(), app, app.stage(placement.stage), pool)
+        ports = spark.Pool(app.name, placement.stage, control, placement.number)
+        return StagePool(
+            self.running, self.services, java or require_java(), app, app.stage(placement.stage), ports
+        )
 
 
 def _check_real_time(app: App, placement: StagePlacement) -> None:

@@ -8,17 +8,19 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FAILED, FogError
 from fogctl.java import Java
 from fogctl.metrics.place import stage_watch
-from fogctl.runtime import jars, quota, spark
+from fogctl.runtime import app_copy, class_archive, jars, quota, spark
 from fogctl.runtime.app import App, Stage, as_json
+from fogctl.runtime.carry_out import GaveUpError
 from fogctl.runtime.control import ask
 from fogctl.runtime.kafka import app_connection
 from fogctl.runtime.service import Service, Services, alive
@@ -50,8 +52,8 @@ class StagePool:
         """Where the stage runner answers."""
         return self.folder / "runner.sock"
 
-    def start(self, max_rows: int) -> None:
-        """Start the Master and the driver."""
+    def start(self) -> None:
+        """Start the Master and the driver; `wait_…` tells when each is ready."""
         self.folder.mkdir(parents=True, exist_ok=True)
         node = self.pool.control
         environment = spark.daemon_environment(node, self.java.home)
@@ -61,28 +63,46 @@ class StagePool:
         argv = spark.master_argv(self.pool, self._runtime, memory)
         self.services.ensure(Service(master, node, argv, environment))
         spec = self.folder / "spec.json"
-        spec.write_text(json.dumps(self._spec(max_rows)))
+        spec.write_text(json.dumps(self._spec()))
         self.services.ensure(self._driver(spec))
+
+    def wait_for_master(self) -> None:
+        """Return when the Master listens: a Worker that finds nobody asks again only after ten seconds."""
+        name = self.pool.service("master")
+        pid = self.services.pid(name)
+        if pid is not None:
+            self._wait(
+                lambda: listens(pid, self.pool.port),
+                f"the Master of {self.stage.name} did not start",
+                lambda: alive(pid),
+                name,
+            )
 
     def status(self) -> dict[str, Any]:
         """What the stage runner says."""
         return ask(self.socket, {"ask": "status"})
 
-    def add(self, node: str) -> None:
+    def add(self, node: str, give_up: threading.Event) -> None:
         """Start a Worker on a node; returns when its executor has registered with the driver."""
         worker = self._worker(node)
         pid = self.services.ensure(worker)
+
+        def registered() -> bool:
+            if give_up.is_set():
+                raise GaveUpError(f"the replica of {self.stage.name} on {node} was not waited for")
+            return node in self.nodes()
+
         self._wait(
-            lambda: node in self.nodes(),
+            registered,
             f"the replica of {self.stage.name} on {node} did not register",
             lambda: alive(pid),
             worker.name,
         )
 
-    def warm(self, node: str) -> None:
+    def warm(self, node: str, give_up: threading.Event) -> None:
         """Return when the executor on a node has done its first tasks, or after a while without a word."""
         deadline = time.monotonic() + WARM_PATIENCE_S
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not give_up.is_set():
             with contextlib.suppress(FogError):
                 if ask(self.socket, {"ask": "warm", "node": node})["warm"]:
                     return
@@ -170,7 +190,7 @@ class StagePool:
 
     @property
     def _runtime(self) -> spark.Runtime:
-        return spark.Runtime(self.java.executable, jars.class_path(jars.CONNECTOR))
+        return runtime(self.java)
 
     @property
     def _executor_mb(self) -> int:
@@ -184,11 +204,12 @@ class StagePool:
         argv = (sys.executable, "-m", "fogctl.runtime.stage_runner", str(spec))
         return Service(self.pool.service("driver"), self.pool.control, argv, environment)
 
-    def _spec(self, max_rows: int) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         return {
             "app": self.app.name,
             "stage": as_json(self.stage),
             "code": str(self.app.code),
+            "origin": app_copy.origin(self.app.code),
             "settings": spark.settings(
                 self.pool,
                 executor_memory_mb=self._executor_mb,
@@ -201,6 +222,29 @@ class StagePool:
             "checkpoint": str(self.folder / "checkpoint"),
             "socket": str(self.socket),
             "progress": str(self.folder / "progress.jsonl"),
-            "max_rows": max_rows,
             "watch": stage_watch(self.running.testbed, self.pool.number).to_json(),
         }
+
+
+def runtime(java: Java) -> spark.Runtime:
+    """What the pools' JVMs are started with; the class-data archive only if it has been made."""
+    bare = spark.Runtime(java.executable, jars.class_path(jars.CONNECTOR))
+    return replace(bare, archive=class_archive.find(java, bare.class_path))
+
+
+def prepare(java: Java, say: Callable[[str], None]) -> None:
+    """Have everything that the pools' JVMs share: jars, and the class-data archive."""
+    bare = spark.Runtime(java.executable, jars.class_path(jars.CONNECTOR))
+    class_archive.ensure(java, bare.class_path, say)
+
+
+def listens(pid: int, port: int) -> bool:
+    """Whether somebody listens on this port in the network of a process."""
+    wanted = f":{port:04X}"
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[1].endswith(wanted) and fields[3] == "0A":
+                    return True
+    return False

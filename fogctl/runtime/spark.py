@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fogctl.errors import FAILED, FogError
+from fogctl.runtime import class_archive
 
 MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
@@ -98,8 +99,7 @@ class Runtime:
     @property
     def options(self) -> str:
         """Options of every JVM."""
-        shared = "" if self.archive is None else f" -XX:SharedArchiveFile={self.archive}"
-        return SMALL_JVM + shared
+        return SMALL_JVM if self.archive is None else f"{SMALL_JVM} {class_archive.options(self.archive)}"
 
 
 def master_argv(pool: Pool, runtime: Runtime, memory: Path) -> tuple[str, ...]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import socketserver
 import sys
 import threading
 import time
@@ -28,9 +26,10 @@ from fogctl.metrics.stage import Identity
 from fogctl.metrics.stage_side import StageSide, StageWatch
 from fogctl.runtime import batch_bound, realtime_plan, warm_up
 from fogctl.runtime.batch_bound import BatchBound
-from fogctl.runtime.control import short_name
+from fogctl.runtime.control import serve
 from fogctl.runtime.kafka_config import KafkaConnection
 from fogctl.runtime.realtime import native_problem
+from fogctl.runtime.stage_errors import explain
 
 StageFunction = Callable[..., DataFrame]
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
@@ -53,8 +52,9 @@ class Spec:
     checkpoint: str
     socket: str
     progress: str
-    max_rows: int
     watch: StageWatch
+    origin: str
+    """The user's own file that `code` is a copy of."""
 
     @classmethod
     def read(cls, path: Path) -> Spec:
@@ -175,7 +175,9 @@ def executors(session: SparkSession) -> list[dict[str, Any]]:
     """The executors the driver has, without the driver itself."""
     driver = session.sparkContext.getConf().get("spark.driver.host")
     infos = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-    return [{"node": info.host(), "tasks": info.numRunningTasks()} for info in infos if info.host() != driver]
+    # One that was just lost has no host any more.
+    there = [info for info in infos if info.host() not in ("", driver)]
+    return [{"node": info.host(), "tasks": info.numRunningTasks()} for info in there]
 
 
 def lives(session: SparkSession) -> bool:
@@ -207,7 +209,7 @@ class Runner:
 
     def run(self) -> int:
         """Run until told to stop; answers the exit code."""
-        server = _serve(self)
+        server = serve(Path(self.spec.socket), self.answer)
         try:
             builder = SparkSession.builder
             for key, value in self.spec.settings.items():
@@ -252,7 +254,7 @@ class Runner:
 
     def _failed(self, error: Exception) -> None:
         """Remember why; the words stay until a batch succeeds."""
-        self.state.error = explain(error, self.spec.code)
+        self.state.error = explain(error, self.spec.code, self.spec.origin).sentence
         self.state.state = "failed"
         print(self.state.error, file=sys.stderr, flush=True)
         traceback.print_exc()
@@ -341,51 +343,9 @@ class Runner:
             )
         except Exception as error:
             # Some functions only run on streams; their first batch is then the warm-up.
-            print(f"warm-up left out: {explain(error, self.spec.code)}", file=sys.stderr, flush=True)
+            print(f"warm-up left out: {explain(error, self.spec.code).sentence}", file=sys.stderr, flush=True)
         finally:
             self._warming.release()
-
-
-def explain(error: BaseException, code: str) -> str:
-    """One sentence: what the app's own code raised, with file and line, if it was the app's code."""
-    text = str(error)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code]
-    if frames:
-        return f"{code}:{frames[-1].lineno}: {type(error).__name__}: {text.splitlines()[0] if text else ''}"
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        if f'File "{code}", line' in line:
-            where = line.strip().removeprefix("File ").split(",")
-            last = next(
-                (later for later in lines[number:] if later and not later.startswith((" ", "\t"))), ""
-            )
-            return f"{code}:{where[1].strip().removeprefix('line ')}: {last.strip()}"
-    # A failure inside the JVM: its own words stand in the second line, behind a colon.
-    inside = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
-    return (inside or (lines[0] if lines else type(error).__name__))[:500]
-
-
-def _serve(runner: Runner) -> socketserver.BaseServer:
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            line = self.rfile.readline()
-            if line:
-                reply = runner.answer(json.loads(line))
-                self.wfile.write(json.dumps(reply).encode() + b"\n")
-
-    class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-        daemon_threads = True
-
-    path = Path(runner.spec.socket)
-    path.unlink(missing_ok=True)
-    before = os.umask(0o177)
-    try:
-        with short_name(path) as name:
-            server = Server(name, Handler)
-    finally:
-        os.umask(before)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
 
 
 if __name__ == "__main__":

@@ -1,0 +1,96 @@
+"""Carrying out changes: what belongs together at the same time, everything undone if one fails."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from fogctl.errors import FAILED, FogError
+from fogctl.runtime.deployment import AddReplica, Change, StartStage, inverse
+
+Say = Callable[[str], None]
+Wave = Sequence[Change]
+
+
+def waves(steps: Sequence[Change]) -> list[list[Change]]:
+    """The steps in their order; stages that start and replicas that are added go together where adjacent."""
+    found: list[list[Change]] = []
+    for step in steps:
+        starts = isinstance(step, StartStage | AddReplica)
+        if starts and found and isinstance(found[-1][0], StartStage | AddReplica):
+            found[-1].append(step)
+        else:
+            found.append([step])
+    return found
+
+
+def carry_out(steps: Sequence[Change], make: Callable[[Wave], None], remedy: str, say: Say) -> None:
+    """Make the changes wave by wave; if one fails, or Ctrl-C comes, undo those begun, newest first."""
+    begun: list[Change] = []
+    try:
+        for wave in waves(steps):
+            for step in wave:
+                say(step.describe())
+            begun += wave
+            make(wave)
+    except (FogError, KeyboardInterrupt) as error:
+        undo(begun, make, remedy, say)
+        if isinstance(error, KeyboardInterrupt):
+            raise FogError(
+                "interrupted", hint="what had been changed was undone", exit_code=FAILED
+            ) from error
+        hint = f"{error.hint}; " if error.hint else ""
+        raise FogError(
+            error.message, hint=f"{hint}what had been changed was undone", exit_code=error.exit_code
+        ) from error
+
+
+def undo(begun: Sequence[Change], make: Callable[[Wave], None], remedy: str, say: Say) -> None:
+    """Take changes back, newest first; FogError with the remedy if one cannot be."""
+    for step in reversed(begun):
+        back = inverse(step)
+        if back is None:
+            continue
+        say(f"undoing: {back.describe()}")
+        try:
+            make([back])
+        except FogError as error:
+            raise FogError(
+                f"{back.describe()} failed while undoing: {error.message}", hint=remedy, exit_code=FAILED
+            ) from error
+
+
+def together(tasks: Sequence[Callable[[threading.Event], None]]) -> None:
+    """Run tasks at the same time; the first failure is raised when all have ended.
+
+    Each is given an event that is set as soon as one has failed, so that others need not wait in vain.
+    """
+    failed = threading.Event()
+
+    def run(task: Callable[[threading.Event], None]) -> None:
+        try:
+            task(failed)
+        except BaseException:
+            failed.set()
+            raise
+
+    if len(tasks) == 1:
+        run(tasks[0])
+        return
+    # More JVMs that start at once than this only get into each other's way.
+    with ThreadPoolExecutor(max_workers=2 + 2 * (os.cpu_count() or 1)) as pool:
+        futures = [pool.submit(run, task) for task in tasks]
+        try:
+            errors = [error for future in futures if (error := future.exception()) is not None]
+        except KeyboardInterrupt:
+            failed.set()
+            raise
+    # Those that only gave up because another failed say less than the one that did.
+    for error in sorted(errors, key=lambda error: isinstance(error, GaveUpError)):
+        raise error
+
+
+class GaveUpError(FogError):
+    """A step that did not go on because another had failed."""
