@@ -78,6 +78,11 @@ def decide_each(seen: Observation, known: Knowledge, decide: Callable[[StageView
             reasons.append(f"{name}: no metrics")
             continue
         nodes = tuple(node for node in placement.nodes if seen.node(node) is not None)
+        if not nodes:
+            moved = _moved(name, known, room)
+            actions += moved.actions
+            reasons.append(f"{name}: {moved.reason}")
+            continue
         scaled = known.stage(name).scaled_at_s
         since = math.inf if scaled is None else seen.at_s - scaled
         plan = decide(StageView(name, metrics, known.stage(name), placement, nodes, since, dict(room)))
@@ -92,3 +97,12 @@ def decide_each(seen: Observation, known: Knowledge, decide: Callable[[StageView
         predicted |= {f"{name}.{key}": value for key, value in plan.predicted.items()}
         remember |= plan.remember
     return Plan(tuple(actions), "; ".join(reasons), numbers, predicted, remember)
+
+
+def _moved(stage: str, known: Knowledge, room: dict[str, float]) -> Plan:
+    """Where to go when none of a stage's nodes answers, whatever the policy: to the nearest that is free."""
+    free = known.nearest_first(node for node, left in room.items() if left + _ROUNDING >= WHOLE)
+    if not free:
+        return Plan.keep("none of its nodes answers, and no other is free")
+    room[free[0]] -= WHOLE
+    return Plan((Scale(stage, (free[0],)),), f"none of its nodes answers: move to {free[0]}")

@@ -14,6 +14,8 @@ from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale
 from fogctl.agent.stagewise import StageView, decide_each
 
+_MANY = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Ds2:
@@ -46,7 +48,7 @@ class Ds2:
         }
         if rate <= 0.0 or not stage.nodes:
             return Plan.keep("processed nothing yet", numbers, remember)
-        wanted = max(1, math.ceil(target / rate - 1e-9))
+        wanted = _replicas(target, rate)
         if budget is not None:
             wanted = min(wanted, budget[stage.name])
         wanted = min(max(wanted, stage.known.min_replicas), stage.known.max_replicas)
@@ -112,11 +114,16 @@ def _budget(seen: Observation, known: Knowledge, targets: Mapping[str, float]) -
         return None
     free = sum(1 for node in known.edge if seen.node(node.name) and seen.free_share(node.name) >= 1.0 - 1e-9)
     places = free + sum(len(p.replicas) for p in stages)
-    wanted = [max(1, math.ceil(targets[p.stage] / r - 1e-9)) for p, r in zip(stages, rates, strict=True)]
+    wanted = [_replicas(targets[p.stage], rate) for p, rate in zip(stages, rates, strict=True)]
     if sum(wanted) <= places or places < len(stages):
         return None
     best = best_parallelism(rates, [targets[p.stage] for p in stages], places)
     return {p.stage: n for p, n in zip(stages, best.tasks, strict=True)}
+
+
+def _replicas(target: float, rate: float) -> int:
+    """At least one, and no more than anybody can count to."""
+    return max(1, math.ceil(min(target / rate, _MANY) - 1e-9))
 
 
 def _key(stage: str) -> str:
