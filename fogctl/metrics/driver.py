@@ -208,7 +208,10 @@ class SparkDriver:
             if name == "driver":
                 continue
             if name not in self._known:
-                self._known[name] = (summary.hostPort().rpartition(":")[0], summary.maxTasks())
+                node, slots = summary.hostPort().rpartition(":")[0], summary.maxTasks()
+                if not node or not slots:  # it is registering
+                    continue
+                self._known[name] = (node, slots)
             active += summary.activeTasks()
             found[name] = Executor(*self._known[name], summary.totalDuration() / 1000)
         if active:
