@@ -65,8 +65,9 @@ class StageParameters:
     """The quota that mu was measured with."""
     noise: float = 0.044
     """Relative standard deviation of one batch's time."""
-    startup_cpu: float = 0.5
-    """How much of a task's start-up is spent computing: the rest is waiting."""
+    startup_cpu: float = 0.9
+    """How much of a task's start-up is spent computing (the rest is waiting). Not measured yet: an executor
+    that is held to a fraction of a core spends most of it on the CPU."""
     out_per_in: float = 1.0
     """Records written for each record read."""
     service_scv: float = 0.5

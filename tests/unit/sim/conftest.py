@@ -92,7 +92,7 @@ class World:
         )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def world() -> World:
     """Makes testbeds, apps and simulations."""
     return World()
