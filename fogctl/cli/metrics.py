@@ -51,14 +51,21 @@ def up(
 
 
 @app.command()
-def down(testbed: WhichOption = None, output: OutputOption = Format.table) -> None:
+def down(
+    dry_run: DryRunOption = False, testbed: WhichOption = None, output: OutputOption = Format.table
+) -> None:
     """Stop the node exporter and Prometheus; what Prometheus stored stays until the testbed goes.
 
     \b
     Example:
       sudo fogctl metrics down
     """
-    stopped = _services(testbed).down()
+    services = _services(testbed)
+    if dry_run:
+        steps = [f"stop {name}" for name in services.addresses()]
+        emit(output, {"dry_run": True, "steps": steps}, *(steps or ["nothing to do: nothing runs"]))
+        return
+    stopped = services.down()
     emit(output, {"stopped": stopped}, f"stopped {', '.join(stopped)}" if stopped else "nothing ran")
 
 

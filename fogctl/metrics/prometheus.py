@@ -55,8 +55,9 @@ class PrometheusReader:
             with inside(self._namespace):
                 found = self._client.custom_query(query)
         except (requests.RequestException, PrometheusApiClientException, OSError) as error:
+            refused = isinstance(error, requests.ConnectionError)
             raise FogError(
-                f"Prometheus at {self._url} does not answer: {error}",
+                f"Prometheus at {self._url} does not answer: {'no connection' if refused else error}",
                 hint="fogctl metrics up --prometheus starts it",
                 exit_code=FAILED,
             ) from error
