@@ -88,12 +88,12 @@ def look(
             continue
         if metrics.lag > effect.worst_lag:
             effect = replace(effect, worst_lag=float(metrics.lag), worst_at_s=seen.at_s)
-        # Metrics are means over the window, and one of before must not be in it.
-        if seen.at_s < effect.ended_s + guard.window:
+        stage = known.stage(effect.stage)
+        pause = guard.window if effect.kind == "share" else evaluate.settling_s(stage, guard)
+        if seen.at_s < effect.ended_s + pause:
             waiting.append(effect)
             continue
         stall = stall_s(effect)
-        stage = known.stage(effect.stage)
         known = known.with_stage(effect.stage, evaluate.with_stall(stage, effect.kind, stall))
         useless = _useless(effect, metrics, stage.overloaded, guard)
         if effect.kind == "out":

@@ -55,6 +55,11 @@ def stall_s(stage: StageKnowledge, kind: str) -> float:
     return median(measured) if measured else USUAL_STALL_S[kind]
 
 
+def settling_s(stage: StageKnowledge, guard: Guard) -> float:
+    """How long after a change of replicas the window still holds something of before, or of the change."""
+    return float(guard.window) + stall_s(stage, "out")
+
+
 def with_stall(stage: StageKnowledge, kind: str, seconds: float) -> StageKnowledge:
     """The stage with one more measured stall."""
     kept = (*stage.stalls_s.get(kind, ()), seconds)[-STALLS_KEPT:]
@@ -84,8 +89,7 @@ def _stage(
     stage = replace(before, lags=lags, trend=_trend(lags, metrics))
     # Metrics are means over the window: before one has passed since a change and the pause that it caused,
     # they mix two configurations, and what piled up is the change's own.
-    calm_s = guard.window + stall_s(before, "out")
-    calm = _since(at_s, before.scaled_at_s) >= calm_s
+    calm = _since(at_s, before.scaled_at_s) >= settling_s(before, guard)
     stage = replace(stage, overloaded=calm and _overloaded(metrics, stage))
     arriving = metrics.input_rate * (1.0 + guard.headroom)
     waiting = backlog(metrics, stage) / guard.catch_up if calm else 0.0

@@ -173,6 +173,9 @@ class Agent:
         if error is None:
             cut = {note.stage for note in decision.notes}
             waiting = effects.waiting_for(waiting, decision.number, plan, cut, seen, known, ended)
+            # One look at once: what piled up may be gone by the next.
+            after = collect(self.target, self.app, arrivals=False)
+            waiting = effects.look(waiting, after, known, self.state.record, self.settings.guard).waiting
         self._save(replace(self.state, intent=None, effects=waiting))
         return replace(decision, outcome="failed" if error else "applied", error=error)
 

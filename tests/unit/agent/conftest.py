@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -192,7 +193,7 @@ class Plant:
 
     def facts(self, _app: str) -> Facts:
         edge = tuple(NodeFacts(node, 0.2, 1 << 30) for node in self.nodes_at)
-        return Facts((StageFacts("work", 8, 5.0, ("records",), "done"),), edge, ("cloud", "broker"))
+        return Facts((StageFacts("work", 1, 5.0, ("records",), "done"),), edge, ("cloud", "broker"))
 
     def deployment(self, _app: str) -> Deployment:
         return self.placed
@@ -211,7 +212,10 @@ class Plant:
             raise FogError("the stage runner does not answer")
         rate, most = self.rate(self.clock), self.capacity()
         done = min(rate, most) if self.lag < 1 else most
-        rows = max(1.0, min(4.5 * most, self.lag + done))
+        # A batch takes half a second and a time for each row; one of 4.5 s does `most` a second.
+        per_row = 4.0 / (4.5 * most)
+        settled = rate * 0.5 / (1.0 - rate * per_row) if rate * per_row < 1.0 else math.inf
+        rows = max(1.0, min(4.5 * most, settled + self.lag))
         return (
             metrics(
                 "work",
@@ -222,7 +226,7 @@ class Plant:
                 lag=int(self.lag),
                 lag_trend=self.slope,
                 batch_rows=rows,
-                batch_ms=1e3 * rows / most,
+                batch_ms=1e3 * (0.5 + rows * per_row),
                 max_rows=int(4.5 * most),
                 busyness=min(1.0, rate / most),
                 true_rate=most,

@@ -1,0 +1,367 @@
+"""The loop on a tiny plant: it scales, tells why, survives being killed anywhere, and goes on on bad days."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from fogctl.agent.events import FileLog, MemoryLog, read
+from fogctl.agent.loop import Agent
+from fogctl.agent.plan import Plan, Scale
+from fogctl.agent.policy import make as policy
+from fogctl.agent.settings import AgentSettings, Guard
+from fogctl.agent.state import from_json, to_json
+from fogctl.agent.store import FileStore, MemoryStore
+from fogctl.errors import FogError
+
+GUARD = Guard(window="10s", stabilise="10s", scale_in_delay="20s", catch_up="30s", cool_off="30s")
+SETTINGS = AgentSettings(every="5s", guard=GUARD)
+
+
+class Killed(BaseException):
+    """What kill -9 looks like from inside: nothing after this line runs."""
+
+
+def agent(plant, name: str = "gesscale", *, store=None, log=None, settings=SETTINGS, **given) -> Agent:
+    return Agent(plant, "toy", policy(name), settings, store or MemoryStore(), log or MemoryLog(), **given)
+
+
+def surge(at_s: float) -> float:
+    """40 records a second, 150 between 60 s and 400 s."""
+    return 150.0 if 60.0 <= at_s < 400.0 else 40.0
+
+
+SCALING = ["thr-nlaware", "gesscale", "gesscale-spark", "ds2", "mdl-nlunaware", "hybrid"]
+
+
+@pytest.mark.parametrize("name", SCALING)
+def test_replicas_follow_the_load_up_and_down(make, name) -> None:
+    plant = make.plant(rate=surge)
+    log = MemoryLog()
+    most = 0
+
+    def watch(_) -> None:
+        nonlocal most
+        most = max(most, len(plant.placed.stage("work").replicas))
+
+    agent(plant, name, log=log).run(900.0, on_decision=watch)
+    assert most >= 3  # 150 records a second need three replicas of 60
+    assert plant.lag < 100
+    replicas = plant.placed.stage("work").replicas
+    assert sum(replica.share for replica in replicas) <= 1.1
+    assert len(replicas) == 1 or name == "hybrid"
+    assert not [event for event in log.events if event["what"] in ("failed", "policy failed")]
+
+
+def test_every_decision_has_reason_numbers_prediction_and_later_its_effect(make) -> None:
+    log = MemoryLog()
+    agent(make.plant(rate=surge), "gesscale", log=log).run(400.0)
+    kinds = [event["what"] for event in log.events]
+    assert kinds[0] == "agent started"
+    assert kinds[-1] == "agent stopped"
+    decisions = [event for event in log.events if event["what"] == "decision"]
+    assert [event["decision"] for event in decisions] == list(range(1, len(decisions) + 1))
+    assert all(event["reason"] for event in decisions)
+    made = [event for event in decisions if event["actions"]]
+    applied = [event for event in log.events if event["what"] == "applied"]
+    assert made
+    assert [event["decision"] for event in applied] == [event["decision"] for event in made]
+    assert {"work.mst", "work.replicas"} <= set(made[0]["predicted"])
+    assert made[0]["numbers"]["work.input_rate"] == 150.0
+    seen = {event["decision"]: event for event in log.events if event["what"] == "observed"}
+    last = seen[max(seen)]
+    assert last["observed"]["work.replicas"] == last["predicted"]["work.replicas"]
+    assert last["off"]["work.replicas"] == 0.0
+    assert json.loads(json.dumps(log.events)) == log.events
+
+
+def test_the_stall_of_a_change_is_measured(make) -> None:
+    plant = make.plant(rate=lambda _: 100.0, per_replica=110.0)
+    inner = plant.apply
+
+    def stalling(app, plan) -> None:
+        inner(app, plan)
+        plant.lag += 700.0  # seven seconds of input piled up
+
+    plant.apply = stalling
+    log = MemoryLog()
+    running = agent(plant, log=log)
+    running.policy = Once(Plan((Scale("work", ("pi1", "pi2")),), "once"))
+    running.run(60.0)
+    (effect,) = [event for event in log.events if event["what"] == "observed"]
+    assert effect["stall_s"] == pytest.approx(7.0, abs=0.1)
+    assert running.known.stage("work").stalls_s == {"out": (pytest.approx(7.0, abs=0.1),)}
+
+
+class Once:
+    """A policy that wants one thing, once."""
+
+    name = "once"
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def decide(self, _seen, known) -> Plan:
+        return self.plan if known.decisions == 0 else Plan.keep("done")
+
+
+class Insisting(Once):
+    """A policy that wants one thing, always."""
+
+    name = "insisting"
+
+    def decide(self, _seen, _known) -> Plan:
+        return self.plan
+
+
+# Killed
+
+
+POINTS = [
+    "before the intent",
+    "after the intent",
+    "before acting",
+    "half way",
+    "after acting",
+    "after the outcome",
+    "writing the event",
+]
+
+
+class FlakyLog(MemoryLog):
+    """A log during whose first decision with a change the process dies."""
+
+    armed = True
+
+    def write(self, event) -> None:
+        if self.armed and event["what"] == "decision" and event["actions"]:
+            self.armed = False
+            raise Killed
+        super().write(event)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_anywhere_it_goes_on_and_does_nothing_twice(make, tmp_path: Path, point: str) -> None:
+    plant = make.plant(rate=lambda _: 100.0)
+    store = FileStore(tmp_path / "state.json")
+    log = FlakyLog() if point == "writing the event" else MemoryLog()
+    plan = Plan((Scale("work", ("pi1", "pi2", "pi3")),), "three")
+    first = agent(plant, store=store, log=log)
+    first.policy = Once(plan)
+    save, apply, saves = store.save, plant.apply, 0
+
+    def dying_save(state) -> None:
+        nonlocal saves
+        saves += 1
+        if saves == 1 and point == "before the intent":
+            raise Killed
+        save(state)
+        if saves == 1 and point == "after the intent":
+            raise Killed
+        if saves == 2 and point == "after the outcome":
+            raise Killed
+
+    def dying_apply(app, asked) -> None:
+        if point == "before acting":
+            raise Killed
+        if point == "half way":
+            apply(app, Plan((Scale("work", ("pi1", "pi2")),), "half"))
+            raise Killed
+        apply(app, asked)
+        if point == "after acting":
+            raise Killed
+
+    store.save, plant.apply = dying_save, dying_apply
+    with pytest.raises(Killed):
+        first.run(60.0)
+    store.save, plant.apply = save, apply
+    changes = len(plant.applied)
+
+    again = agent(plant, store=FileStore(tmp_path / "state.json"), log=log)
+    again.policy = Once(plan)
+    again.run(plant.clock + 60.0)
+    placed = plant.placed.stage("work").nodes
+    done = changes >= 1 and point != "half way"
+    if done:
+        assert len(plant.applied) == changes  # what was done is not done again
+    # Whatever had begun is complete; what had not begun was decided anew or dropped.
+    assert placed in (("pi1", "pi2", "pi3"), ("pi1",))
+    assert placed == ("pi1", "pi2", "pi3") or point in (
+        "after the intent",
+        "before acting",
+        "writing the event",
+    )
+    assert store.load().intent is None
+    resumed = [event for event in log.events if event["what"] == "resumed"]
+    found = {
+        "after the intent": "not begun",
+        "before acting": "not begun",
+        "writing the event": "not begun",
+        "half way": "half done",
+        "after acting": "done",
+    }
+    assert [event["found"] for event in resumed] == ([found[point]] if point in found else [])
+
+
+def test_after_a_restart_it_knows_what_it_had_learned(make, tmp_path: Path) -> None:
+    plant = make.plant(rate=surge)
+    store = FileStore(tmp_path / "state.json")
+    first = agent(plant, "gesscale-spark", store=store)
+    first.run(300.0)
+    second = agent(plant, "gesscale-spark", store=FileStore(tmp_path / "state.json"))
+    assert second.known == first.known
+    assert second.state == first.state
+    assert second.known.stage("work").batches
+    log = MemoryLog()
+    third = agent(plant, "gesscale-spark", store=store, log=log)
+    third.run(plant.clock + 5.0)
+    assert log.events[0]["model"] == "from earlier samples"
+    assert third.known.decisions == first.known.decisions + 1
+
+
+def test_the_state_survives_as_json_to_the_last_digit(make) -> None:
+    running = agent(make.plant(rate=surge), "ds2")
+    running.run(250.0)
+    assert from_json(json.loads(json.dumps(to_json(running.state)))) == running.state
+
+
+def test_a_first_run_says_that_it_has_no_model(make) -> None:
+    log = MemoryLog()
+    agent(make.plant(), "gesscale-spark", log=log).run(5.0)
+    assert "none yet" in log.events[0]["model"]
+
+
+# Dry run
+
+
+def test_advice_changes_and_keeps_nothing(make, tmp_path: Path) -> None:
+    plant = make.plant(rate=lambda _: 150.0)
+    log = MemoryLog()
+    store = FileStore(tmp_path / "state.json")
+    agent(plant, "gesscale", store=store, log=log, dry_run=True).run(120.0)
+    assert plant.applied == []
+    assert not (tmp_path / "state.json").exists()
+    advice = [event for event in log.events if event.get("outcome") == "advised"]
+    assert advice
+    assert advice[0]["changes"] == "work on pi1, pi2"
+
+
+# Bad days
+
+
+def test_a_failed_change_is_said_and_not_tried_again_at_once(make) -> None:
+    tries: list[float] = []
+    plant = make.plant(rate=lambda _: 100.0)
+
+    def failing(plan) -> str | None:
+        tries.append(plant.clock)
+        return "the replica on pi2 did not register"
+
+    plant.fail = failing
+    log = MemoryLog()
+    running = agent(plant, log=log)
+    running.policy = Insisting(Plan((Scale("work", ("pi1", "pi2")),), "always"))
+    running.run(200.0)
+    failed = [event for event in log.events if event["what"] == "failed"]
+    assert len(failed) == len(tries)
+    assert "did not register" in failed[0]["error"]
+    gaps = [b - a for a, b in itertools.pairwise(tries)]
+    assert gaps[0] >= 30.0
+    assert gaps[1] >= 60.0
+
+
+def test_frozen_metrics_stop_changes_until_they_thaw(make) -> None:
+    plant = make.plant(rate=lambda _: 150.0)
+    log = MemoryLog()
+    running = agent(plant, "gesscale", log=log)
+    plant.frozen_at = -100.0
+    running.run(100.0)
+    assert plant.applied == []
+    assert any(note["guard"] == "stale metrics" for e in log.events for note in e.get("guards", []))
+    plant.frozen_at = None
+    running.run(200.0)
+    assert plant.applied
+
+
+def test_a_stage_that_does_not_answer_stops_changes_but_not_the_agent(make) -> None:
+    plant = make.plant(rate=lambda _: 150.0)
+    plant.silent = True
+    log = MemoryLog()
+    running = agent(plant, "gesscale", log=log)
+    running.run(50.0)
+    assert plant.applied == []
+    assert "no metrics" in log.events[1]["reason"]
+    plant.silent = False
+    running.run(150.0)
+    assert plant.applied
+
+
+def test_a_policy_with_a_bug_changes_nothing_and_the_loop_goes_on(make) -> None:
+    class Broken:
+        name = "broken"
+
+        def decide(self, _seen, _known) -> Plan:
+            raise ZeroDivisionError("oops")
+
+    plant = make.plant()
+    log = MemoryLog()
+    running = agent(plant, log=log)
+    running.policy = Broken()
+    running.run(20.0)
+    failed = [event for event in log.events if event["what"] == "policy failed"]
+    assert len(failed) == 4
+    assert "ZeroDivisionError: oops" in failed[0]["error"]
+    assert "Traceback" in failed[0]["error"]
+
+
+def test_it_stops_when_the_app_is_removed(make) -> None:
+    plant = make.plant()
+    running = agent(plant)
+    running.run(20.0)
+
+    def gone(_app):
+        raise FogError("app toy is not deployed")
+
+    plant.deployment = gone
+    with pytest.raises(FogError, match="not deployed"):
+        running.run(40.0)
+
+
+def test_a_full_disk_stops_it_before_anything_is_changed(make, tmp_path: Path) -> None:
+    plant = make.plant(rate=lambda _: 100.0)
+    (tmp_path / "state.new").symlink_to("/dev/full")
+    running = agent(plant, store=FileStore(tmp_path / "state.json"))
+    running.policy = Once(Plan((Scale("work", ("pi1", "pi2")),), "once"))
+    with pytest.raises(FogError, match=r"cannot keep its state: No space left .*nothing further is changed"):
+        running.run(60.0)
+    assert plant.applied == []
+
+
+def test_a_state_file_that_is_none_is_put_aside(make, tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"version": 1, "stages"')
+    running = agent(make.plant(), store=FileStore(tmp_path / "state.json"))
+    running.run(5.0)
+    assert (tmp_path / "state.unreadable").read_text().startswith('{"version"')
+    assert FileStore(tmp_path / "state.json").load() == running.state
+
+
+def test_the_event_log_survives_a_line_cut_short(tmp_path: Path) -> None:
+    file = tmp_path / "run" / "events.jsonl"
+    log = FileLog(file)
+    log.write({"at_s": 1.0, "what": "decision"})
+    with file.open("a") as stream:
+        stream.write('{"at_s": 2.0, "wha')
+    assert [event["at_s"] for event in read(file)] == [1.0]
+    assert list(read(tmp_path / "none.jsonl")) == []
+
+
+def test_additions_that_gain_nothing_are_noticed(make) -> None:
+    plant = make.plant(rate=lambda _: 200.0, lag=5000.0)
+    plant.capacity = lambda: 60.0  # something else is the bottleneck
+    log = MemoryLog()
+    agent(plant, "gesscale", log=log).run(400.0)
+    assert len(plant.placed.stage("work").replicas) == 3
+    assert any(note["guard"] == "ineffective scaling" for e in log.events for note in e.get("guards", []))
