@@ -101,7 +101,7 @@ def main(manifest_file: Path, key: str) -> None:
     numbers = Apps.on(running).sent_numbers(experiment.app.name)
     first = numbers.reserve(load.records)
     with reachable(running) as connection:
-        sink = KafkaSink(connection, topics[0], numbers, first + load.records)
+        sink = KafkaSink(connection, topics[0], numbers, first, first + load.records)
     try:
         values = load.values()
         print(json.dumps({"ready": load.records}), flush=True)

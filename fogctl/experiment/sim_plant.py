@@ -16,6 +16,7 @@ from fogctl.experiment.plant import NetworkCheck, Say
 from fogctl.experiment.responses import summary
 from fogctl.runtime import deployment
 from fogctl.runtime.app import Mode, Stage
+from fogctl.sim.ideal import best_sets
 from fogctl.sim.parameters import StageParameters
 from fogctl.sim.simulation import Simulation
 from fogctl.sim.streams import Counted, QueueOutput, Stream, Timed
@@ -37,22 +38,19 @@ def parameters_of(stage: Stage, given: StageParameters | None = None) -> StagePa
 
 
 def sustained_by(stage: Stage, parameters: StageParameters, testbed: Testbed) -> list[float]:
-    """What the best 1, 2, … nodes sustain: the nearest ones, at full share, warm."""
+    """What the best 1, 2, … nodes sustain, at full share and warm."""
     origins = [node.name for node in testbed.nodes if node.role is not Role.edge]
     edges = [node for node in testbed.nodes if node.role is Role.edge]
     far = {node.name: testbed.latencies.max_rtt_ms(origins, node.name) for node in edges}
-    near_first = sorted(edges, key=lambda node: far[node.name])
-    found = []
-    for n in range(1, len(edges) + 1):
-        chosen = near_first[:n]
-        cores = min(node.cpu_cores or parameters.reference_cores for node in chosen)
-        speed = cores / parameters.reference_cores
+    speeds = [(node.cpu_cores or parameters.reference_cores) / parameters.reference_cores for node in edges]
+
+    def mst(replicas: int, rtt_max_ms: float, speed: float = 1.0, /) -> float:
         if stage.mode is Mode.real_time:
-            found.append(1.0 / parameters.per_row_s(n, stage.partitions, speed))
-        else:
-            rtt_ms = far[chosen[-1].name]
-            found.append(parameters.mst(n, rtt_ms, stage.freshness_ms / 1e3, stage.partitions, speed))
-    return found
+            return 1.0 / parameters.per_row_s(replicas, stage.partitions, speed)
+        return parameters.mst(replicas, rtt_max_ms, stage.freshness_ms / 1e3, stage.partitions, speed)
+
+    _, rates = best_sets([far[node.name] for node in edges], mst, speeds, stage.partitions)
+    return [float(rate) for rate in rates]
 
 
 class SteppedSimulation(Simulation):
