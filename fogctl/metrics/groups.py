@@ -101,6 +101,8 @@ class NodeWindows:
 
     def look(self) -> None:
         """Read every node once; one that is gone is forgotten."""
+        for gone in self._readings.keys() - set(self.nodes):
+            del self._readings[gone]
         for node in self.nodes:
             reading = self.groups.read(node)
             if reading is None:

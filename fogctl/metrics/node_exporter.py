@@ -6,12 +6,14 @@ Prometheus which stages to scrape, at `/targets`: whatever is deployed at that m
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from fogctl.errors import FogError
 from fogctl.metrics import place
 from fogctl.metrics.exposition import node_families
 from fogctl.metrics.groups import NodeGroups, NodeWindows
@@ -34,6 +36,7 @@ class NodeExporter:
         groups = NodeGroups(testbed.name, running.hierarchies)
         self._windows = NodeWindows(groups, [node.name for node in testbed.nodes])
         self._newest: tuple[NodeMetrics, ...] = ()
+        self._described = self._description_time()
 
     def metrics(self) -> tuple[NodeMetrics, ...]:
         """What the last look gave: whoever asks between two looks gets the same numbers."""
@@ -75,9 +78,19 @@ class NodeExporter:
             time.sleep(max(LOOK_EVERY_S, cost_s / SHARE_OF_A_CORE))
 
     def look(self) -> None:
-        """Look once."""
+        """Look once, at the nodes that the testbed has now: `fogctl up` may have added some."""
+        if (described := self._description_time()) != self._described:
+            self._described = described
+            with contextlib.suppress(FogError):  # being taken down
+                self._windows.nodes = [node.name for node in self._running.state.load().testbed.nodes]
         self._windows.look()
         self._newest = self._windows.metrics(WINDOW_S)
+
+    def _description_time(self) -> float:
+        try:
+            return self._running.state.record.stat().st_mtime
+        except OSError:
+            return 0.0
 
 
 if __name__ == "__main__":
