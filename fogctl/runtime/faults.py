@@ -18,7 +18,7 @@ from fognetem.control import find as find_delay_line
 from fognetem.userspace import StartDelayLine
 
 from fogctl.errors import FAILED, FogError
-from fogctl.runtime import events, fault_record, fault_targets, supervised
+from fogctl.runtime import events, fault_record, fault_targets, quota, supervised
 from fogctl.runtime.fault_record import Fault, Kind
 from fogctl.runtime.fault_targets import Target, What
 from fogctl.runtime.service import Services, alive
@@ -89,8 +89,7 @@ def slowing(running: Running, node: str, share: float, lasting_s: float | None) 
         )
     if not 0 < share < 1:
         raise FogError(f"a slow node has more than 0 % and less than 100 % of its CPU, not {share:.0%}")
-    before = {"share": 1.0}
-    fault = replace(_fault(Kind.slow, (name,), lasting_s, before=before), now={"share": share})
+    fault = replace(_fault(Kind.slow, (name,), lasting_s), now={"share": share})
     _refuse_twice(running, fault)
     return fault
 
@@ -176,7 +175,7 @@ def slow(running: Running, fault: Fault) -> None:
     """Lower a node's CPU quota."""
     fault_record.add(running.state.folder, fault)
     try:
-        running.set_share(fault.target[0], fault.now["share"])
+        quota.limit_node(running, fault.target[0])
     except FogError:
         fault_record.drop(running.state.folder, fault)
         raise
@@ -196,11 +195,11 @@ def restore(running: Running, fault: Fault) -> Running:
             # Only the loss is ours: what somebody set on the link meanwhile stays.
             wanted = replace(now, loss=before.loss) if now.loss == CUT else now
             running, _ = network.change(running, running.latencies.with_path(a, b, wanted))
-        case Kind.slow:
-            running.set_share(fault.target[0], fault.before["share"])
     fault_record.drop(running.state.folder, fault)
     if fault.kind is Kind.delay_line:
         start_delay_line(running)
+    if fault.kind is Kind.slow:
+        quota.limit_node(running, fault.target[0])
     events.append(
         running.state.folder, "restored", target=list(fault.target) or fault.kind.value,
         kind=fault.kind.value, after_s=round(time.time() - fault.at_s, 2),

@@ -1,0 +1,225 @@
+"""Everything that can break under a running app breaks in turn; it recovers by itself and no record is lost.
+
+One testbed, one deployment, records flowing all the time. After each fault the time is printed until a record
+that was sent after it is processed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, TopicPartition
+
+from fogctl.runtime import faults, kafka, supervised, supervisor
+from fogctl.runtime.control import ask
+from fogctl.testbed import processes
+from fogctl.testbed.running import Running
+
+Fogctl = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = pytest.mark.timeout(900)
+APP, INPUT = "identity", "identity.records"
+PATIENCE_S = 120.0
+CUT_S = 30.0
+
+
+@pytest.fixture
+def bed(fogctl: Fogctl, tmp_path: Path, name: str) -> Iterator[Running]:
+    """A control node, a broker whose disk is small, and two Pis, 5 ms away."""
+    (tmp_path / "testbed.yaml").write_text(
+        f"""
+name: {name}
+kind: virtual
+scale: {{cpu: 10%, memory: 40%}}
+nodes:
+  - {{name: cloud, role: control, site: dc, board: host}}
+  - {{name: broker, role: broker, site: dc, board: host}}
+  - {{name: "pi[1-2]", role: edge, site: field, board: rpi4-2g}}
+latency:
+  sites: [{{between: [dc, field], rtt: 5ms}}]
+"""
+    )
+    ok(fogctl("up"))
+    running = Running.load(name)
+    disk = running.state.folder / "broker" / "log"
+    disk.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)], check=True)
+    try:
+        yield running
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def ok(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Replay:
+    """`fogctl trace replay` in the background: numbered records, about 40 a second, until Ctrl-C."""
+
+    def __init__(self, argv: list[str], folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [*argv, "trace", "replay", "rides.csv", "--app", APP, "--speed", "10", "-o", "json"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def stop(self) -> None:
+        """Press Ctrl-C; returns when everything sent is acknowledged."""
+        assert self._process.poll() is None, "the replay ended before the faults did"
+        self._process.send_signal(signal.SIGINT)
+        _, complaint = self._process.communicate(timeout=PATIENCE_S)
+        assert "Traceback" not in complaint, complaint
+
+    def kill(self) -> None:
+        """Whatever happened, it does not stay."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Watch:
+    """Sees how far the stage has come."""
+
+    def __init__(self, running: Running) -> None:
+        self._socket = running.state.folder / "apps" / APP / "copy" / "runner.sock"
+        self._running = running
+
+    def processed(self) -> int:
+        """The sum of the offsets up to which the stage has processed; -1 if it does not answer."""
+        with contextlib.suppress(Exception):
+            last = ask(self._socket, {"ask": "status"})["last"]
+            offsets = last["sources"][0]["endOffset"]
+            offsets = json.loads(offsets) if isinstance(offsets, str) else offsets
+            return sum(sum(topic.values()) for topic in offsets.values())
+        return -1
+
+    def arrived(self) -> int:
+        """How many records the broker holds for the stage."""
+        with kafka.reachable(self._running) as connection:
+            consumer = KafkaConsumer(**connection.for_kafka_python())
+            try:
+                there = [TopicPartition(INPUT, n) for n in consumer.partitions_for_topic(INPUT) or ()]
+                return sum(consumer.end_offsets(there).values())
+            finally:
+                consumer.close()
+
+    def until(self, offset: int, what: str, patience_s: float = PATIENCE_S) -> None:
+        """Return when the stage has processed more than this."""
+        deadline = time.monotonic() + patience_s
+        while self.processed() <= offset:
+            assert time.monotonic() < deadline, f"{what}: stuck at {self.processed()} of {offset}"
+            time.sleep(0.25)
+
+    def nodes(self) -> list[str]:
+        """The nodes whose executors the driver has."""
+        with contextlib.suppress(Exception):
+            return sorted(each["node"] for each in ask(self._socket, {"ask": "status"})["executors"])
+        return []
+
+    def whole(self, what: str) -> None:
+        """Return when both replicas are back, with their own CPU share."""
+        deadline = time.monotonic() + PATIENCE_S
+        quotas = [Path(self._running.groups(node)[0], "cpu.cfs_quota_us") for node in ("pi1", "pi2")]
+        while self.nodes() != ["pi1", "pi2"] or any(
+            quota.exists() and quota.read_text().strip() == "-1" for quota in quotas
+        ):
+            assert time.monotonic() < deadline, f"{what}: only {self.nodes()} came back"
+            time.sleep(0.25)
+
+
+def test_each_part_breaks_in_turn_under_load_and_nothing_is_lost(
+    fogctl: Fogctl, fogctl_argv: list[str], bed: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ok(fogctl("trace", "make", "rides.csv", "--days", "0.1", "--rides", "350000", "--seed", "1"))
+    ok(fogctl("app", "deploy", APP, "--on", "pi1,pi2"))
+    replay, watch = Replay(fogctl_argv, tmp_path), Watch(bed)
+    try:
+        break_everything(fogctl, bed, watch, capsys)
+        replay.stop()
+    finally:
+        replay.kill()
+    result = json.loads(ok(fogctl("audit", APP, "--wait", "90s", "-o", "json")))["copies"]
+    with capsys.disabled():
+        print(f"\n  audit: {result}")
+    assert result["sent"] > 1000
+    assert (result["lost"], result["foreign"]) == (0, 0)
+
+
+def break_everything(fogctl: Fogctl, bed: Running, watch: Watch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One fault after the other, each when everything is well again."""
+    watch.until(0, "start")
+    times: dict[str, tuple[float, float]] = {}
+
+    def measured(what: str, break_it: Callable[[], float | None], *, then: str | None = None) -> None:
+        """Break something; wait until records sent afterwards come through; restore; wait for all to be back.
+
+        A fault that answers a time is measured from then on.
+        """
+        arrived = watch.arrived()
+        began = time.monotonic()
+        began = break_it() or began
+        watch.until(arrived + 1, what)
+        recovered_s = time.monotonic() - began
+        for fault in faults.restoring(bed, [then]) if then else ():
+            faults.restore(bed, fault)
+        watch.whole(what)
+        times[what] = (recovered_s, time.monotonic() - began)
+        with capsys.disabled():
+            print(
+                f"\n  {what}: processing after {recovered_s:.1f} s, whole after {times[what][1]:.1f} s",
+                end="",
+            )
+
+    def kill(*words: str) -> Callable[[], None]:
+        return lambda: faults.kill(bed, *faults.killing(bed, words, None))
+
+    measured("executor killed", kill("executor", "pi1"))
+    measured("supervisor and worker killed", lambda: kill_supervisor_and_worker(bed))
+    measured("master killed", kill("master"))
+    measured("driver killed", kill("driver"))
+    measured("broker killed", kill("broker"))
+    measured("delay line killed", kill("delay-line"))
+    measured("node without power", kill("pi1"), then="pi1")
+    measured("link cut for 30 s", lambda: cut_link(bed))
+    measured("broker's disk full, then freed", lambda: fill_disk_and_free_it(fogctl, bed))
+
+
+def cut_link(bed: Running) -> None:
+    """No packet between a replica and its driver for half a minute."""
+    faults.cut(bed, faults.cutting(bed, "pi2", "cloud", CUT_S))
+
+
+def kill_supervisor_and_worker(bed: Running) -> None:
+    """The supervisor dies first; whoever makes the next fault wakes another, as the command line does."""
+    group = bed.part_groups(supervised.node(bed.testbed), supervised.PART)[0]
+    for pid in processes.in_group(group):
+        os.kill(pid, signal.SIGKILL)
+    supervised.wake(bed)
+    faults.kill(bed, *faults.killing(bed, ["worker", "pi2"], None))
+
+
+def fill_disk_and_free_it(fogctl: Fogctl, bed: Running) -> float:
+    """Fill the broker's disk until the broker gives up and somebody says so; answers when it is freed."""
+    filler = bed.state.folder / "broker" / "log" / "filler"
+    deadline = time.monotonic() + PATIENCE_S
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+    while not (said := supervisor.troubles(bed)):
+        assert time.monotonic() < deadline, "nobody said that the disk is full"
+        time.sleep(0.2)
+    assert "broker does not run: its disk is full" in said[0]
+    assert said[0] in ok(fogctl("fault", "list"))
+    filler.unlink()
+    return time.monotonic()
