@@ -315,6 +315,12 @@ def troubles(running: Running) -> list[str]:
     ]
 
 
+def notes(running: Running) -> list[str]:
+    """What a user should know who wonders at an app: active faults, and what cannot be started."""
+    broken = fault_record.read(running.state.folder)
+    return [f"{fault.describe()} (fogctl fault restore {fault.name})" for fault in broken] + troubles(running)
+
+
 def join(running: Running) -> None:
     """Move this process into the control node's control groups."""
     where = supervised.node(running.testbed)
