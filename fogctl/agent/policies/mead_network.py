@@ -41,6 +41,8 @@ class Targets:
     """The most levels that a share falls at a time (section V-B: "a more conservative behavior")."""
     clear_backlog: bool = False
     """Also give what waits already the share it needs to be done within the target; the paper does not."""
+    caution: float = 1.0
+    """Predictions are taken to be too short by this factor; 1: as the paper does."""
     windows: tuple[float, ...] = (1.0, 0.5)
     """Shares of the recorded arrivals, the latest first to count: the paper's 50,000 and 25,000."""
     phases: int = 2
@@ -59,12 +61,15 @@ class Targets:
             raise ValueError("levels must rise")
         if not self.windows or not all(0 < part <= 1 for part in self.windows):
             raise ValueError("windows are parts of the recorded arrivals, above 0 and up to 1")
+        if not 1.0 <= self.caution < inf:
+            raise ValueError("caution must be 1 or more")
         if self.phases < 1 or self.levels_down < 1 or not 0 <= self.delta < 1:
             raise ValueError("phases and levels_down must be 1 at least, delta from 0 to below 1")
 
     def limits_s(self, app: Application) -> dict[Path, float]:
-        """The longest response time of each path."""
-        return {path: self.path_targets_ms.get("/".join(path), self.target_ms) / 1e3 for path in app.paths()}
+        """The longest response time of each path that may be predicted."""
+        asked = {path: self.path_targets_ms.get("/".join(path), self.target_ms) for path in app.paths()}
+        return {path: ms / 1e3 / self.caution for path, ms in asked.items()}
 
     def decide(self, seen: Observation, known: Knowledge, model: Model) -> Plan:
         """The least shares, by MEAD's greedy algorithm, at which the model meets every target."""

@@ -125,6 +125,14 @@ def test_target_can_be_set_for_a_path_of_its_own() -> None:
     assert found["matcher"] > found["counter"]
 
 
+def test_caution_plans_for_a_part_of_the_target() -> None:
+    # M/M/1 as above: 100 ms asked, 50 ms planned for: 0.55 instead of 0.40.
+    look = seen({"work": 10.0}, even(30.0), stages=ONE)
+    for caution, share in ((1.0, 0.40), (2.0, 0.55)):
+        targets = Targets(target_ms=101.0, phases=1, levels_down=5, caution=caution)
+        assert shares_of(targets.decide(look, known(ONE), poisson), stages=ONE) == {"work": share}
+
+
 def test_a_share_falls_by_one_level_at_a_time_and_rises_at_once() -> None:
     falling = Targets(target_ms=1000.0).decide(
         seen({"work": 10.0}, even(30.0), stages=ONE), known(ONE), poisson
