@@ -91,7 +91,7 @@ def deploy(
     found = running_apps(testbed)
     if dry_run:
         _, steps = found.plan(loaded, nodes)
-        emit(output, [step.describe() for step in steps], *(step.describe() for step in steps or []))
+        _would(output, steps)
         return
     began = time.monotonic()
     steps = found.deploy(loaded, nodes, _say)
@@ -110,8 +110,13 @@ def status(
     Example:
       sudo fogctl app status taxi
     """
-    data = running_apps(testbed).status(name)
-    emit(output, data, stages_table(name, data["stages"]), *stage_details(data["stages"]))
+    from fogctl.runtime import supervisor
+
+    found = running_apps(testbed)
+    notes = supervisor.notes(found.running)
+    data = {**found.status(name), "notes": notes}
+    details = [*stage_details(data["stages"]), *(f"note: {note}" for note in notes)]
+    emit(output, data, stages_table(name, data["stages"]), *details)
     for stage in data["stages"]:
         if stage["error"]:
             raise FogError(f"stage {stage['stage']}: {stage['error']}", exit_code=FAILED)
@@ -124,6 +129,7 @@ def scale(
     name: Annotated[str, typer.Argument(help="A deployed app.")],
     stage: Annotated[str, typer.Argument(help="One of its stages.")],
     nodes: Annotated[str, typer.Option(help="The nodes it shall run on: pi1,pi2.")],
+    dry_run: DryRunOption = False,
     testbed: WhichOption = None,
     output: OutputOption = Format.table,
 ) -> None:
@@ -134,7 +140,10 @@ def scale(
       sudo fogctl app scale taxi nearest --nodes pi1,pi2,pi3
     """
     began = time.monotonic()
-    steps = running_apps(testbed).scale(name, stage, nodes.split(","), _say)
+    steps = running_apps(testbed).scale(name, stage, _names(nodes), _say, dry_run=dry_run)
+    if dry_run:
+        _would(output, steps)
+        return
     _done(output, steps, f"{name}.{stage} runs on {nodes}", began)
 
 
@@ -144,6 +153,7 @@ def share(
     stage: Annotated[str, typer.Argument(help="One of its stages.")],
     amount: Annotated[str, typer.Argument(help="Share of a node's CPU: 60%.")],
     nodes: Annotated[str | None, typer.Option(help="Only on these nodes.")] = None,
+    dry_run: DryRunOption = False,
     testbed: WhichOption = None,
     output: OutputOption = Format.table,
 ) -> None:
@@ -160,14 +170,18 @@ def share(
     except ValueError as error:
         raise FogError(str(error), key="amount") from error
     began = time.monotonic()
-    steps = running_apps(testbed).share(name, stage, fraction, nodes.split(",") if nodes else None)
+    chosen = _names(nodes) if nodes else None
+    steps = running_apps(testbed).share(name, stage, fraction, chosen, dry_run=dry_run)
+    if dry_run:
+        _would(output, steps)
+        return
     _done(output, steps, f"{name}.{stage} has {fraction:.0%}", began)
 
 
 @app.command()
 def logs(
     name: Annotated[str, typer.Argument(help="A deployed app.")],
-    part: Annotated[str | None, typer.Argument(help="nearest.driver, nearest.worker.pi1, …")] = None,
+    part: Annotated[str | None, typer.Argument(help="nearest.driver, nearest.executor.pi1, …")] = None,
     lines: Annotated[int, typer.Option("-n", help="How many lines from the end.")] = 40,
     testbed: WhichOption = None,
 ) -> None:
@@ -178,16 +192,14 @@ def logs(
       sudo fogctl app logs taxi
       sudo fogctl app logs taxi nearest.driver -n 100
     """
-    found = running_apps(testbed)
-    folder = found.services.log("x").parent
+    known = _logs(running_apps(testbed), name)
     if part is None:
-        for path in sorted(folder.glob(f"{name}.*.log")):
-            typer.echo(f"{path.stem.removeprefix(name + '.')}\t{path.stat().st_size} bytes\t{path}")
+        for each, path in known.items():
+            typer.echo(f"{each}\t{path.stat().st_size} bytes\t{path}")
         return
-    path = found.services.log(f"{name}.{part}")
-    if not path.exists():
-        known = ", ".join(sorted(p.stem.removeprefix(name + ".") for p in folder.glob(f"{name}.*.log")))
-        raise FogError(f"{name} has no log {part}", hint=f"it has: {known or 'none'}")
+    if part not in known:
+        raise FogError(f"{name} has no log {part}", hint=f"it has: {', '.join(known) or 'none'}")
+    path = known[part]
     for line in path.read_text(errors="replace").splitlines()[-lines:]:
         typer.echo(line)
 
@@ -196,27 +208,42 @@ def logs(
 def rm(
     name: Annotated[str, typer.Argument(help="A deployed app.")],
     keep_state: Annotated[bool, typer.Option("--keep-state", help="Keep topics and checkpoints.")] = False,
+    dry_run: DryRunOption = False,
     testbed: WhichOption = None,
+    output: OutputOption = Format.table,
 ) -> None:
     """Stop an app and remove what it left, its state too unless that is kept.
 
+    State that was kept is removed by the same command, when the app is gone already.
+
     \b
-    Example:
-      sudo fogctl app rm taxi
+    Examples:
+      sudo fogctl app rm taxi --dry-run
+      sudo fogctl app rm taxi --keep-state
     """
-    running_apps(testbed).remove(name, keep_state=keep_state, say=_say)
-    typer.echo(f"{name} is gone" + ("; its state is kept" if keep_state else ""))
+    began = time.monotonic()
+    steps = running_apps(testbed).remove(name, keep_state=keep_state, say=_say, dry_run=dry_run)
+    if dry_run:
+        _would(output, steps, () if keep_state else (f"remove the topics and checkpoints of {name}",))
+        return
+    gone = f"{name} is gone" + ("; its state is kept" if keep_state else "")
+    took = round(time.monotonic() - began, 3)
+    emit(output, {"changes": [step.describe() for step in steps], "seconds": took}, gone)
 
 
 def running_apps(testbed: str | None) -> Apps:
     """The apps on the testbed that is meant; FogError if it is not up."""
+    from fogctl.runtime import supervised
     from fogctl.runtime.operate import Apps
     from fogctl.testbed.running import Running
     from fogctl.testbed.virtual import require_root
 
     running = Running.load(which(testbed).name)
     require_root()
-    return Apps.on(running)
+    found = Apps.on(running)
+    if found.services.all():
+        supervised.wake(running)
+    return found
 
 
 def _is_up(testbed: str | None) -> bool:
@@ -239,6 +266,29 @@ def _nodes_by_stage(given: Sequence[str], stages: Sequence[str]) -> dict[str, li
     if lacking := [stage for stage in stages if not found.get(stage)]:
         raise FogError(f"no nodes for {', '.join(lacking)}", key="--on", hint=f"--on {lacking[0]}=NODE,…")
     return found
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _would(output: Format, steps: Sequence[Change], more: Sequence[str] = ()) -> None:
+    """What a dry run says."""
+    lines = [*(step.describe() for step in steps), *more]
+    emit(output, {"changes": lines, "dry_run": True}, *(lines or ["nothing to change: it is so already"]))
+
+
+def _logs(found: Apps, name: str) -> dict[str, Path]:
+    """The logs of an app's processes, by part; an executor's is in its Worker's folder."""
+    prefix = f"{name}."
+    known = {
+        path.stem.removeprefix(prefix): path for path in found.services.log("x").parent.glob(f"{prefix}*.log")
+    }
+    folder = found.running.state.folder / "apps" / name
+    for path in sorted(folder.glob("*/worker-*/app-*/*/stderr"), key=lambda path: path.stat().st_mtime):
+        worker = path.parents[2]
+        known[f"{worker.parent.name}.executor.{worker.name.removeprefix('worker-')}"] = path
+    return dict(sorted(known.items()))
 
 
 def _say(line: str) -> None:

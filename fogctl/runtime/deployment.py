@@ -11,6 +11,8 @@ from fogctl.runtime.app import App
 from fogctl.testbed.model import Role, Testbed
 
 WHOLE = 1.0
+BESIDE_HEAP_BYTES = 200 << 20
+"""What a replica needs beside its executor's heap at the least: its Worker, and both JVMs' own memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,29 @@ def check(deployments: Iterable[Deployment], testbed: Testbed) -> None:
             raise FogError(
                 f"the replicas on {name} would have {total:.0%} of its CPU together",
                 hint="lower their shares (fogctl app share) or use another node",
+            )
+
+
+def check_memory(
+    deployments: Iterable[Deployment], heaps: Mapping[tuple[str, str], int], testbed: Testbed
+) -> None:
+    """Refuse nodes whose memory the replicas would not fit into; `heaps` are bytes by (app, stage)."""
+    needed: dict[str, dict[str, int]] = {}
+    for deployment in deployments:
+        for placement in deployment.stages:
+            for replica in placement.replicas:
+                name = f"{deployment.app}.{placement.stage}"
+                heap = heaps[deployment.app, placement.stage]
+                needed.setdefault(replica.node, {})[name] = heap + BESIDE_HEAP_BYTES
+    for node in testbed.nodes:
+        replicas = needed.get(node.name, {})
+        total = sum(replicas.values())
+        if node.memory_bytes is not None and total > node.memory_bytes:
+            parts = ", ".join(f"{name} {size >> 20}" for name, size in replicas.items())
+            raise FogError(
+                f"node {node.name} has no room: its memory is {node.memory_bytes >> 20} MiB, and replicas "
+                f"would need {total >> 20} MiB ({parts}: heap and {BESIDE_HEAP_BYTES >> 20} MiB beside it)",
+                hint="use another node, lower memory: in app.yaml, or give the node more in testbed.yaml",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import shutil
@@ -14,7 +15,7 @@ from typing import Any
 from fogctl.errors import FAILED, FogError
 from fogctl.java import Java, require_java
 from fogctl.runtime import app as apps
-from fogctl.runtime import app_copy, deployment, kafka, kafka_ready, pool, realtime, spark
+from fogctl.runtime import app_copy, deployment, kafka, kafka_ready, pool, quota, realtime, spark
 from fogctl.runtime import audit as audits
 from fogctl.runtime.app import App, Mode
 from fogctl.runtime.carry_out import carry_out, together
@@ -142,9 +143,7 @@ class Apps:
         )
         if current is not None:
             wanted = _keeping(current, wanted)
-        deployment.check([*others, wanted], self.running.testbed)
-        for placement in wanted.stages:
-            _check_real_time(app, placement)
+        self._check(app, wanted)
         anew = app_copy.changed_stages(self.app(app.name), app) if current is not None else {}
         return wanted, deployment.changes(current, wanted, anew)
 
@@ -159,6 +158,7 @@ class Apps:
                 pool.prepare(require_java(), say)
                 made = kafka.ensure_topics(self.running, app.topics)
             current = next((found for found in self.deployments() if found.app == app.name), None)
+            fresh = not (self._folder / app.name).exists()
             copy = app_copy.keep(app, self._folder / app.name)
             wanted = replace(wanted, app_file=str(copy.file))
             try:
@@ -167,6 +167,8 @@ class Apps:
             except FogError:
                 # A topic left behind would bind the next try to this one's number of partitions.
                 kafka.delete_topics(self.running, made)
+                if fresh:
+                    shutil.rmtree(self._folder / app.name, ignore_errors=True)
                 raise
             return steps
 
@@ -174,11 +176,8 @@ class Apps:
         """Have a deployed app run exactly so, all stages at once; replicas nobody recorded are removed."""
         with changing(self.running, wanted.app):
             current = self.get(wanted.app)
-            others = [found for found in self.deployments() if found.app != wanted.app]
-            deployment.check([*others, wanted], self.running.testbed)
-            app = apps.load(current.app_file)
-            for placement in wanted.stages:
-                _check_real_time(app, placement)
+            app = self.app(wanted.app)
+            self._check(app, wanted)
             steps = deployment.changes(current, wanted)
             for placement in wanted.stages:
                 recorded = {*placement.nodes, *current.stage(placement.stage).nodes}
@@ -196,18 +195,36 @@ class Apps:
         names = [service.name for service in self.services.all()]
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
-    def scale(self, name: str, stage: str, nodes: Sequence[str], say: Say = quiet) -> list[Change]:
-        """Have a stage run on exactly these nodes."""
-        with changing(self.running, name):
-            placement, old = self._stage(name, stage)
+    def scale(
+        self, name: str, stage: str, nodes: Sequence[str], say: Say = quiet, *, dry_run: bool = False
+    ) -> list[Change]:
+        """Have a stage run on exactly these nodes; a dry run only answers what would be changed."""
+        with self._changing(name, dry_run):
+            found = self.get(name)
+            old = found.stage(stage)
             shares = {replica.node: replica.share for replica in old.replicas}
             replicas = tuple(Replica(node, shares.get(node, 1.0)) for node in dict.fromkeys(nodes))
-            return self._replace(placement, replace(old, replicas=replicas), say)
+            wanted = found.with_stage(replace(old, replicas=replicas))
+            app = self.app(name)
+            self._check(app, wanted)
+            steps = deployment.changes(found, wanted)
+            if not dry_run:
+                self._carry_out(app, found, wanted, steps, say)
+            return steps
 
-    def share(self, name: str, stage: str, share: float, nodes: Sequence[str] | None = None) -> list[Change]:
+    def share(
+        self,
+        name: str,
+        stage: str,
+        share: float,
+        nodes: Sequence[str] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> list[Change]:
         """Give a stage's replicas (all, or those on some nodes) this share of their nodes."""
-        with changing(self.running, name):
-            placement, old = self._stage(name, stage)
+        with self._changing(name, dry_run):
+            found = self.get(name)
+            old = found.stage(stage)
             chosen = set(nodes if nodes is not None else old.nodes)
             if unknown := chosen - set(old.nodes):
                 raise FogError(
@@ -215,17 +232,35 @@ class Apps:
                     hint=f"it runs on {', '.join(old.nodes)}",
                 )
             replicas = tuple(Replica(r.node, share) if r.node in chosen else r for r in old.replicas)
-            return self._replace(placement, replace(old, replicas=replicas), quiet)
+            wanted = found.with_stage(replace(old, replicas=replicas))
+            others = [each for each in self.deployments() if each.app != name]
+            deployment.check([*others, wanted], self.running.testbed)
+            steps = deployment.changes(found, wanted)
+            if not dry_run:
+                # Straight to the kernel: nothing of the app need be read for it.
+                carry_out(steps, lambda wave: self._set_shares(name, wave), "fogctl app share again", quiet)
+                self._record(name, wanted)
+            return steps
 
-    def remove(self, name: str, *, keep_state: bool = False, say: Say = quiet) -> None:
+    def remove(
+        self, name: str, *, keep_state: bool = False, say: Say = quiet, dry_run: bool = False
+    ) -> list[Change]:
         """Stop an app; its topics and checkpoints go too unless they are to be kept."""
-        with changing(self.running, name):
+        with self._changing(name, dry_run):
+            if not keep_state and (left := self._left_behind(name)) is not None:
+                if not dry_run:
+                    kafka.delete_topics(self.running, list(left.topics))
+                    shutil.rmtree(self._folder / name, ignore_errors=True)
+                return []
             found = self.get(name)
-            app = apps.load(found.app_file)
-            self._carry_out(app, found, None, deployment.changes(found, None), say)
-            if not keep_state:
-                kafka.delete_topics(self.running, list(app.topics))
-                shutil.rmtree(self._folder / name, ignore_errors=True)
+            app = self.app(name)
+            steps = deployment.changes(found, None)
+            if not dry_run:
+                self._carry_out(app, found, None, steps, say)
+                if not keep_state:
+                    kafka.delete_topics(self.running, list(app.topics))
+                    shutil.rmtree(self._folder / name, ignore_errors=True)
+            return steps
 
     # Inner workings
 
@@ -233,19 +268,35 @@ class Apps:
     def _folder(self) -> Path:
         return self.running.state.folder / "apps"
 
-    def _stage(self, name: str, stage: str) -> tuple[Deployment, StagePlacement]:
-        found = self.get(name)
-        return found, found.stage(stage)
+    def _changing(self, app: str, dry_run: bool) -> contextlib.AbstractContextManager[object]:
+        """Nobody else changes the app meanwhile; a dry run needs no such promise."""
+        return contextlib.nullcontext() if dry_run else changing(self.running, app)
 
-    def _replace(self, current: Deployment, placement: StagePlacement, say: Say) -> list[Change]:
-        wanted = current.with_stage(placement)
-        others = [found for found in self.deployments() if found.app != current.app]
+    def _check(self, app: App, wanted: Deployment) -> None:
+        """Refuse what the testbed has no room for, or Spark no slots."""
+        others = [found for found in self.deployments() if found.app != wanted.app]
         deployment.check([*others, wanted], self.running.testbed)
-        app = apps.load(current.app_file)
-        _check_real_time(app, placement)
-        steps = deployment.changes(current, wanted)
-        self._carry_out(app, current, wanted, steps, say)
-        return steps
+        heaps = {
+            (each.name, stage.name): stage.memory_bytes
+            for each in (app, *(self.app(other.app) for other in others))
+            for stage in each.stages
+        }
+        deployment.check_memory([*others, wanted], heaps, self.running.testbed)
+        for placement in wanted.stages:
+            _check_real_time(app, placement)
+
+    def _left_behind(self, name: str) -> App | None:
+        """An app that is not deployed but whose state was kept."""
+        copies = list((self._folder / name / app_copy.FOLDER).glob("*/**/app.yaml"))
+        if (self._folder / name / "deployment.json").exists() or not copies:
+            return None
+        return apps.load(copies[0])
+
+    def _set_shares(self, name: str, wave: Sequence[Change]) -> None:
+        for step in wave:
+            if isinstance(step, SetShare):
+                where = quota.part(name, step.stage)
+                quota.limit(self.running, step.replica.node, where, step.replica.share)
 
     def _carry_out(
         self, app: App, current: Deployment | None, wanted: Deployment | None, steps: list[Change], say: Say

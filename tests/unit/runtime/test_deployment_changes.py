@@ -17,6 +17,7 @@ from fogctl.runtime.deployment import (
     StopStage,
     changes,
     check,
+    check_memory,
     from_json,
     inverse,
     to_json,
@@ -55,7 +56,7 @@ def carried_out(current: Deployment | None, steps: list[object]) -> dict[str, di
             case StartStage(stage):
                 assert stage not in state
                 state[stage] = {}
-            case StopStage(stage):
+            case StopStage(stage, _):
                 del state[stage]
             case AddReplica(stage, replica):
                 assert replica.node not in state[stage]
@@ -104,6 +105,18 @@ def test_a_stage_never_has_fewer_replicas_on_the_way_than_at_either_end(
             assert len(state[stage]) >= min(len(old.stage(stage).replicas), len(new.stage(stage).replicas))
 
 
+@given(deployments(), st.none() | deployments(), st.sets(st.sampled_from(STAGES)))
+def test_stages_that_start_anew_are_stopped_first_and_end_as_wanted(
+    old: Deployment, new: Deployment | None, named: set[str]
+) -> None:
+    anew = {p.stage: "options" for p in (new.stages if new else ()) if p.stage in named and p in old.stages}
+    steps = changes(old, new, anew)
+    assert carried_out(old, list(steps)) == running(new)
+    for stage in anew:
+        assert StopStage(stage, "options") in steps
+        assert StartStage(stage) in steps
+
+
 @given(deployments())
 def test_a_deployment_survives_json(deployment: Deployment) -> None:
     assert from_json(to_json(deployment)) == deployment
@@ -141,3 +154,18 @@ def test_two_apps_cannot_have_more_than_a_whole_node_together() -> None:
     check([_on(Replica("pi1", 0.5)), _on(Replica("pi1", 0.5))], _testbed())
     with pytest.raises(FogError, match=r"pi1 would have 110%"):
         check([_on(Replica("pi1", 0.5)), _on(Replica("pi1", 0.6))], _testbed())
+
+
+def test_a_node_without_room_is_refused_with_its_figures() -> None:
+    testbed = Testbed(
+        "lab",
+        Kind.virtual,
+        (Node("pi1", Role.edge, "s", "rpi4-2g", 0.2, 900 << 20),),
+        LatencyMatrix(("pi1",)),
+    )
+    heaps = {("app", "parse"): 256 << 20, ("other", "parse"): 256 << 20}
+    one = _on(Replica("pi1", 0.5))
+    check_memory([one], heaps, testbed)
+    other = Deployment("other", "app.yaml", one.stages)
+    with pytest.raises(FogError, match=r"pi1 has no room: its memory is 900 MiB, .* need 912 MiB"):
+        check_memory([one, other], heaps, testbed)
