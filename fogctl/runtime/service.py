@@ -84,9 +84,9 @@ class Services:
         known, pid = self.get(service.name), self.pid(service.name)
         if known == service and pid is not None:
             return pid
+        self._refuse_if_held_down(service)
         if known is not None or pid is not None:
             self.stop(service.name)
-        self._refuse_if_held_down(service)
         with self._changing():
             self._folder.mkdir(parents=True, exist_ok=True)
             fresh = self._file(service.name).with_suffix(".new")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fogctl.errors import FogError
 from fogctl.runtime import events, fault_record, faults, quota, supervised, supervisor
 from fogctl.runtime.fault_record import Fault, Kind
 from fogctl.runtime.service import Service, Services, alive
@@ -123,6 +124,8 @@ def test_a_node_without_power_stays_down_until_it_is_restored(fogctl: Fogctl, be
     assert not answers(fogctl, "cloud", "pi1-mgmt")
     time.sleep(2 * supervisor.CALM_TICK_S)
     assert services.pid("clock") is None
+    with pytest.raises(FogError, match="node pi1 is down"):
+        services.ensure(lasting("clock", "pi1"))
     refused = fogctl("fault", "kill", "pi1")
     assert "node pi1 is down already" in refused.stderr
     ok(fogctl("fault", "restore", "pi1"))
