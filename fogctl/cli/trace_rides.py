@@ -137,7 +137,7 @@ def replay(
         TimeRemainingColumn(),
     )
     with reachable(goal.running) as connection:
-        sink = KafkaSink(connection, goal.topic, goal.numbers, first + due_s.size)
+        sink = KafkaSink(connection, goal.topic, goal.numbers, first, first + due_s.size)
     sent = 0
 
     def handed_over(records: int) -> None:

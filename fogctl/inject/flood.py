@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import multiprocessing
 import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -170,21 +172,32 @@ def _gather(
 ) -> list[Part]:
     """Wait for every process's answer; Ctrl-C asks them to stop and goes on waiting."""
     parts: list[Part] = []
-    for process, answer in workers:
-        while True:
+    with _interruptible() as interrupted:
+        for _, answer in workers:
+            while not answer.poll(0.2):
+                if interrupted():
+                    stop.set()
+                if on_progress is not None:
+                    on_progress(sum(counts))
             try:
-                if answer.poll(0.2):
-                    parts.append(answer.recv())
-                    break
-                if not process.is_alive() and not answer.poll(0):
-                    raise FogError("a sending process was killed", exit_code=FAILED)
-            except KeyboardInterrupt:
-                stop.set()
+                parts.append(answer.recv())
             except EOFError:
-                raise FogError("a sending process ended without a word", exit_code=FAILED) from None
-            if on_progress is not None:
-                on_progress(sum(counts))
+                raise FogError("a sending process was killed", exit_code=FAILED) from None
     return parts
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """In the body Ctrl-C raises nothing, wherever it comes; what is yielded says whether it came."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _worker(
@@ -231,7 +244,8 @@ def send_share(
     late_s = 0.0
     if rate is not None and sent:
         late_s = max(0.0, time.monotonic() - began - (sent - 1) / rate)
-    failure = sender.finish()
+    failure = sender.flush()
+    sender.close()
     if failure is None:
         numbers.acknowledged(share.start, number)
         numbers.returned(number, share.stop)

@@ -27,8 +27,11 @@ class Recorder:
     def send(self, number: int, value: bytes) -> None:
         self.got.append((number, value))
 
-    def finish(self) -> str | None:
+    def flush(self) -> str | None:
         return self.refuses
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.fixture
