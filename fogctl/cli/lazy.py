@@ -26,6 +26,7 @@ COMMANDS = {
     "fault": "fogctl.cli.fault:app",
     "agent": "fogctl.cli.agent:app",
     "experiment": "fogctl.cli.experiment:app",
+    "watch": "fogctl.cli.watch:watch",
     "plan": "fogctl.cli.plan:app",
     "place": "fogctl.cli.place:place",
     "schema": "fogctl.cli.schema:schema",

@@ -40,12 +40,20 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[s
 
 def distances(manifest: Mapping[str, Any]) -> list[float]:
     """The round trips of the edge nodes to driver and broker, nearest first."""
+    return sorted(distances_by_node(manifest).values())
+
+
+def distances_by_node(manifest: Mapping[str, Any]) -> dict[str, float]:
+    """By edge node the longer of its round trips to driver and broker, as asked."""
     network = manifest["network"]
     roles = {node["name"]: node["role"] for node in manifest["testbed"]["nodes"]}
     names = network["nodes"]
-    origins = [names.index(name) for name in names if roles.get(name) != "edge"]
-    edges = [names.index(name) for name in names if roles.get(name) == "edge"]
-    return sorted(max((network["asked_ms"][o][e] for o in origins), default=0.0) for e in edges)
+    origins = [place for place, name in enumerate(names) if roles.get(name) != "edge"]
+    return {
+        name: max((network["asked_ms"][origin][place] for origin in origins), default=0.0)
+        for place, name in enumerate(names)
+        if roles.get(name) == "edge"
+    }
 
 
 def samples_of(metrics: pa.Table, stage: str, partitions: int) -> list[Sample]:
