@@ -46,9 +46,12 @@ def audit(
     except ValueError as error:
         raise FogError(str(error), key="--wait") from error
     found = _audited(running_apps(testbed), name, stream, patience_s)
-    rows = [(stream, a.sent, a.seen, a.lost, a.duplicates, a.foreign) for stream, a in found.items()]
+    rows = [
+        (stream, a.sent, a.seen, a.lost, a.unsure, a.duplicates, a.foreign) for stream, a in found.items()
+    ]
+    columns = ("stream", "sent", "seen", "lost", "unsure", "duplicates", "foreign")
     data = {stream: dataclasses.asdict(result) for stream, result in found.items()}
-    emit(output, data, table(name, ("stream", "sent", "seen", "lost", "duplicates", "foreign"), rows))
+    emit(output, data, table(name, columns, rows))
     for stream, result in found.items():
         if not result.ok:
             raise FogError(
