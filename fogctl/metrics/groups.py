@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from fogctl.metrics.node import (
     RESOURCES,
@@ -25,6 +25,7 @@ from fogctl.testbed.cgroups import Hierarchies
 
 HOST_PRESSURE = "/proc/pressure"
 LONGEST_WINDOW_S = 300.0
+_MOST_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +45,32 @@ class NodeGroups:
     def _read(self, node: str) -> Reading:
         where = self.hierarchies
         at = (names.folder(self.testbed), node)
-        usage_file = "cpu.stat" if where.usage is not None and where.usage.version == 2 else "cpuacct.usage"
         cpu_s, by_part, parts = 0.0, {}, list[str]()
         if where.usage is not None:
-            group = Path(where.usage.group(*at))
-            cpu_s = read_cpu_s((group / usage_file).read_text())
-            parts = sorted(path.name for path in group.iterdir() if path.is_dir())
+            group = where.usage.group(*at)
+            counter = "cpu.stat" if where.usage.version == 2 else "cpuacct.usage"
+            cpu_s = read_cpu_s(_kernel_text(f"{group}/{counter}"))
+            with os.scandir(group) as entries:
+                parts = sorted(entry.name for entry in entries if entry.is_dir())
             for part in parts:
-                if (text := _text(group / part / usage_file)) is not None:
+                if (text := _text_if_there(f"{group}/{part}/{counter}")) is not None:
                     by_part[part] = read_cpu_s(text)
         quota_cores, periods = None, dict[str, Periods]()
         if where.cpu is not None:
-            group = Path(where.cpu.group(*at))
-            if where.cpu.version == 2:
-                quota_cores = read_quota_cores(2, (group / "cpu.max").read_text())
-            else:
-                texts = [(group / name).read_text() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
-                quota_cores = read_quota_cores(1, *texts)
+            group = where.cpu.group(*at)
+            files = ["cpu.max"] if where.cpu.version == 2 else ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+            texts = [_kernel_text(f"{group}/{name}") for name in files]
+            quota_cores = read_quota_cores(where.cpu.version, *texts)
             for part in ("", *parts):
-                if (text := _text(group / part / "cpu.stat")) is not None:
+                if (text := _text_if_there(f"{group}/{part}/cpu.stat")) is not None:
                     periods[part] = read_periods(text)
         memory_bytes, memory_limit = 0, None
         if where.memory is not None:
-            group = Path(where.memory.group(*at))
+            group = where.memory.group(*at)
             v2 = where.memory.version == 2
-            memory_bytes = int((group / ("memory.current" if v2 else "memory.usage_in_bytes")).read_text())
-            limit = group / ("memory.max" if v2 else "memory.limit_in_bytes")
-            memory_limit = read_memory_limit(limit.read_text())
+            used, limit = ("current", "max") if v2 else ("usage_in_bytes", "limit_in_bytes")
+            memory_bytes = int(_kernel_text(f"{group}/memory.{used}"))
+            memory_limit = read_memory_limit(_kernel_text(f"{group}/memory.{limit}"))
         waited_s = self._pressure(at)
         return Reading(
             *(time.time(), cpu_s, quota_cores, memory_bytes, memory_limit, periods, by_part, waited_s)
@@ -82,11 +82,11 @@ class NodeGroups:
         for hierarchy in self.hierarchies.used:
             if hierarchy.version == 2:
                 for resource in RESOURCES:
-                    if (text := _text(Path(hierarchy.group(*at), f"{resource}.pressure"))) is not None:
+                    if (text := _text_if_there(f"{hierarchy.group(*at)}/{resource}.pressure")) is not None:
                         found[resource] = read_waited_s(text)
         if not found:
             for resource in RESOURCES:
-                if (text := _text(Path(HOST_PRESSURE, resource))) is not None:
+                if (text := _text_if_there(f"{HOST_PRESSURE}/{resource}")) is not None:
                     found[f"host_{resource}"] = read_waited_s(text)
         return found
 
@@ -118,9 +118,18 @@ class NodeWindows:
         return tuple(node_metrics(node, kept, window_s) for node, kept in sorted(self._readings.items()))
 
 
-def _text(path: Path) -> str | None:
-    """A file's text; None where the kernel does not have it, or not for this group."""
+def _kernel_text(path: str) -> str:
+    """A kernel file's text, read in one go: pathlib takes four times as long, and there are many."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return path.read_text()
+        return os.read(descriptor, _MOST_BYTES).decode()
+    finally:
+        os.close(descriptor)
+
+
+def _text_if_there(path: str) -> str | None:
+    """The same; None where the kernel does not have the file, or not for this group."""
+    try:
+        return _kernel_text(path)
     except OSError:
         return None
