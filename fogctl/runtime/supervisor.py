@@ -45,6 +45,7 @@ _EXECUTOR = b"CoarseGrainedExecutorBackend"
 _LOG_TAIL_BYTES = 16_384
 _LEAST_PAUSE_S = 0.02
 _RECENT_S = 10.0
+_LEAST_FREE_BYTES = 1 << 20
 
 
 class Supervisor:
@@ -127,11 +128,16 @@ class Supervisor:
         )
 
     def _reason(self, name: str, now_s: float) -> str:
-        """Why a service that does not run ended: a fault, what it said last, or nobody knows."""
+        """Why a service that does not run ended: a fault, a full disk, what it said last, or nobody knows."""
+        known = self._history.get(name)
+        since_s = max(now_s - _RECENT_S, 0.0 if known is None else known.started_s)
         for event in events.read(self._folder):
-            recent = now_s - event["at_s"] < _RECENT_S
-            if recent and event["what"] == "fault" and event.get("target") in (name, self._node_of(name)):
+            hit = event["what"] == "fault" and event.get("target") in (name, self._node_of(name))
+            if hit and event["at_s"] >= since_s:
                 return "killed by a fault"
+        for folder in (self._folder / name / "log", self._folder):
+            if _is_full(folder):
+                return f"its disk is full ({folder})"
         return supervision.why_ended(self._log_tail(name, now_s))
 
     def _node_of(self, name: str) -> str | None:
@@ -358,6 +364,14 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _LEAST_FREE_BYTES
 
 
 def _wait_for_an_end(pids: Iterable[int], pause_s: float) -> None:
