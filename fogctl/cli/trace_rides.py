@@ -148,7 +148,7 @@ def replay(
     with Progress(*columns, console=stderr(), transient=True) as bar:
         task = bar.add_task("", total=due_s.size)
         try:
-            with promptly():
+            with promptly(due_s):
                 values = copied(rides.values(0, count), copies)
                 done = send(values, due_s, sink, first_number=first, on_progress=handed_over)
         except KeyboardInterrupt:

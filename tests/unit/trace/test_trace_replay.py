@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fogctl.trace.replay import Pace, copied, replay
+from fogctl.trace.replay import Pace, copied, peak_per_s, replay
 
 
 @dataclass
@@ -92,3 +92,10 @@ def test_more_records_than_schedule_is_an_error_not_a_loss() -> None:
     clock = SteppedClock()
     with pytest.raises(ValueError, match="more records"):
         replay([b"a", b"b", b"c"], np.array([0.0, 1.0]), Recorder(clock), clock=clock)
+
+
+@given(st.lists(st.floats(0, 5), max_size=60))
+def test_the_peak_is_the_busiest_second(times: list[float]) -> None:
+    due = np.sort(np.array(times))
+    busiest = max((sum(start <= other < start + 1 for other in due) for start in due), default=0)
+    assert peak_per_s(due) == busiest
