@@ -314,11 +314,13 @@ def troubles(running: Running) -> list[str]:
         report = json.loads((running.state.folder / REPORT).read_text())
     except (OSError, ValueError):
         return []
-    return [
-        f"{name} does not run: {entry['reason']}; started again {entry['attempts']} times"
-        for name, entry in sorted(report.items())
-        if entry["missing"]
-    ]
+    said = []
+    for name, entry in sorted(report.items()):
+        fresh = entry["attempts"] > 2 and time.time() - entry["started_s"] < _RECENT_S
+        if entry["missing"] or fresh:
+            state = "does not run" if entry["missing"] else "is being started"
+            said.append(f"{name} {state}: {entry['reason']}; started again {entry['attempts']} times")
+    return said
 
 
 def notes(running: Running) -> list[str]:
