@@ -37,7 +37,10 @@ BUILT_IN: Mapping[str, str] = {
 
 
 class Policy(Protocol):
-    """A pure function with settings: the same observation and knowledge give the same plan."""
+    """A pure function with settings: the same observation and knowledge give the same plan.
+
+    One that has `wants_arrivals = False` is not given the instants of arrivals, which take time to collect.
+    """
 
     @property
     def name(self) -> str:

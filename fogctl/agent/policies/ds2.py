@@ -27,6 +27,7 @@ class Ds2:
     """
 
     name: ClassVar[str] = "ds2"
+    wants_arrivals: ClassVar[bool] = False
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """Target rates from the sources down, then replicas of each stage."""

@@ -23,6 +23,7 @@ class Gesscale:
     """
 
     name: ClassVar[str] = "gesscale"
+    wants_arrivals: ClassVar[bool] = False
     threshold_percent: float = 10.0
     """Trshld_DT of Algorithm 2: the paper names no value."""
 

@@ -22,6 +22,7 @@ class GesscaleSpark:
     """
 
     name: ClassVar[str] = "gesscale-spark"
+    wants_arrivals: ClassVar[bool] = False
     spare: float = 0.10
     """What a smaller set must sustain beyond the rate needed before replicas are removed."""
     least_gain: float = 0.02

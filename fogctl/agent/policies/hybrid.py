@@ -24,6 +24,7 @@ class Hybrid:
     """
 
     name: ClassVar[str] = "hybrid"
+    wants_arrivals: ClassVar[bool] = False
     levels: tuple[float, ...] = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     """The shares to choose from."""
     spare: float = 0.1

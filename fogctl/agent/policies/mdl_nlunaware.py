@@ -19,6 +19,7 @@ class MdlNlUnaware:
     """Gesscale with MST = α·n (equation 2) and nodes chosen at random (section V-A.c)."""
 
     name: ClassVar[str] = "mdl-nlunaware"
+    wants_arrivals: ClassVar[bool] = False
     threshold_percent: float = 10.0
     """Trshld_DT of Algorithm 2: the paper names no value."""
     seed: int = 1

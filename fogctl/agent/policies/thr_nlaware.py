@@ -17,6 +17,7 @@ class ThrNlAware:
     """CPU thresholds, nearest node added and farthest removed, one at a time (Gesscale, section V-A.c)."""
 
     name: ClassVar[str] = "thr-nlaware"
+    wants_arrivals: ClassVar[bool] = False
     scale_out_above: float = 0.90
     scale_in_below: float = 0.50
 

@@ -18,6 +18,7 @@ class ThrNlUnaware:
     """CPU thresholds, one replica at a time on a node chosen at random (Gesscale, section V-A.c)."""
 
     name: ClassVar[str] = "thr-nlunaware"
+    wants_arrivals: ClassVar[bool] = False
     scale_out_above: float = 0.90
     scale_in_below: float = 0.50
     seed: int = 1
