@@ -35,7 +35,7 @@ def up(
     mqtt = _mqtt(testbed)
     steps = mqtt.plan()
     if dry_run:
-        emit(output, steps, *steps)
+        emit(output, steps, *(steps or ["both run already: nothing to change"]))
         return
     began = time.monotonic()
     mqtt.up(_say)

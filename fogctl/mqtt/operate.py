@@ -116,9 +116,7 @@ class Mqtt:
         self._write_files()
         say("starting Mosquitto")
         pid = self.services.ensure(mosquitto_service(self.node, program, self.config))
-        self._wait(
-            MOSQUITTO_SERVICE, pid, lambda: listens(self.running, self.node, self.address, PORT), "Mosquitto"
-        )
+        self._wait(MOSQUITTO_SERVICE, pid, self._mosquitto_listens, "Mosquitto")
         say("starting the bridge")
         pid = self.services.ensure(bridge_service(self.node, self._spec_file))
         self._wait(BRIDGE_SERVICE, pid, lambda: self._bridge_listens(pid), "the bridge")
@@ -132,15 +130,13 @@ class Mqtt:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def add_devices(self, names: Sequence[str]) -> None:
-        """Have a user for each of these devices; those that are connected stay connected."""
+        """Have a user for each of these devices. For new ones Mosquitto is restarted, in order."""
         for name in names:
             topics.check_name(name)
             if name == BRIDGE:
                 raise FogError(f"no device can be called {BRIDGE}", hint="that is the bridge's own name")
         if self.credentials.ensure([BRIDGE, *names], self.config.passwords):
-            pid = self.services.pid(MOSQUITTO_SERVICE)
-            if pid is not None:
-                os.kill(pid, signal.SIGHUP)
+            self._restart_mosquitto()
 
     def publish(
         self, node: str, job: Job, progress: Callable[[int, int], None] = lambda _sent, _done: None
@@ -184,6 +180,26 @@ class Mqtt:
     @property
     def _status_file(self) -> Path:
         return self.folder / "bridge.status.json"
+
+    def _restart_mosquitto(self) -> None:
+        """End it in order and start it again, so that it reads the passwords anew.
+
+        Not by SIGHUP: Mosquitto 2.0.11 then checks the passwords of all sessions, finds none in one that it
+        restored and that has not connected since, and from then on drops, after a PUBACK, what is for it.
+        """
+        pid = self.services.pid(MOSQUITTO_SERVICE)
+        if pid is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + READY_PATIENCE_S
+        while alive(pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        started = self.services.restart(MOSQUITTO_SERVICE) or self.services.pid(MOSQUITTO_SERVICE) or pid
+        self._wait(MOSQUITTO_SERVICE, started, self._mosquitto_listens, "Mosquitto")
+
+    def _mosquitto_listens(self) -> bool:
+        return listens(self.running, self.node, self.address, PORT)
 
     def _write_files(self) -> None:
         config = self.config
