@@ -99,6 +99,8 @@ def restoring(running: Running, words: Sequence[str]) -> list[Fault]:
     active = fault_record.read(running.state.folder)
     if not words:
         found = list(active)
+    elif words[0] == What.node.value:
+        found = [fault for fault in active if fault.kind is Kind.node and fault.target == tuple(words[1:])]
     else:
         wanted = set(words)
         found = [
