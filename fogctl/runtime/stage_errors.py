@@ -50,18 +50,24 @@ def _in_expression(text: str, code: str, shown: str) -> Failure | None:
     found = re.search(rf"was called from\s+{re.escape(code)}:(\d+)", text)
     if found is None:
         return None
-    said = re.search(r"\[[A-Z_.]+\] [^\n]*", text)
-    return Failure(f"{shown}:{found[1]}: {said[0] if said else _first_line(text)}"[:LONGEST], True)
+    return Failure(f"{shown}:{found[1]}: {_condition(text) or _first_line(text)}"[:LONGEST], True)
 
 
 def _elsewhere(error: BaseException, text: str) -> Failure:
     lines = text.splitlines()
     # A failure inside the JVM: its own words stand in the second line, behind a colon.
     inside = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
-    # A condition of Spark's, like [UNKNOWN_TOPIC] …, says more than the class that carries it.
-    condition = next((m[0] for line in lines if (m := re.search(r"\[[A-Z_]{6,}[A-Z_.]*\] .*", line))), None)
-    sentence = condition or inside or (lines[0] if lines else type(error).__name__)
+    sentence = _condition(text) or inside or (lines[0] if lines else type(error).__name__)
     return Failure(sentence[:LONGEST], isinstance(error, ValueError))
+
+
+def _condition(text: str) -> str | None:
+    """What Spark itself calls the failure, like `[CAST_INVALID_INPUT] The value …`: the innermost one."""
+    found = re.findall(
+        r"\[[A-Z][A-Z_.]{5,}\] [^\n]*", re.sub(r"(\[STREAM_FAILED\])[^\n]*?: (?=\[)", r"\1\n", text)
+    )
+    named = [each for each in found if not each.startswith("[STREAM_FAILED]")]
+    return named[0] if named else None
 
 
 def _first_line(text: str) -> str:
