@@ -83,6 +83,7 @@ class Replayer:
 
 def main(manifest_file: Path, key: str) -> None:
     """The process itself."""
+    from fogctl.experiment import calibrate
     from fogctl.experiment.experiment import of_manifest
     from fogctl.runtime.kafka import reachable, require_topic
     from fogctl.runtime.operate import Apps
@@ -91,8 +92,10 @@ def main(manifest_file: Path, key: str) -> None:
     from fogctl.trace.replay import promptly, replay
 
     experiment = of_manifest(json.loads(manifest_file.read_text()))
-    part = next(part for part in experiment.parts if part.key == key)
-    load = experiment.load(part)
+    if key == calibrate.part(experiment).key:
+        load = calibrate.load(experiment)
+    else:
+        load = experiment.load(next(part for part in experiment.parts if part.key == key))
     running = Running.load(experiment.testbed.name)
     topics = [experiment.app.topic(stream) for stream in experiment.app.sources]
     if len(topics) != 1:
@@ -107,7 +110,7 @@ def main(manifest_file: Path, key: str) -> None:
         print(json.dumps({"ready": load.records}), flush=True)
         if not sys.stdin.readline():
             return
-        with promptly():
+        with promptly(load.due_s):
             done = replay(values, load.due_s, sink, first_number=first)
     finally:
         sink.close()

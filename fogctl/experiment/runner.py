@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Protocol
 
 from fogctl.agent import policy as policies
 from fogctl.agent.loop import Agent
 from fogctl.agent.settings import AgentSettings
-from fogctl.agent.store import FileStore, MemoryStore, Store
+from fogctl.agent.store import MemoryStore, Store
 from fogctl.errors import FAILED, REFUSED, FogError
-from fogctl.experiment import host, ideal
+from fogctl.experiment import agent_store, calibrate, ideal
+from fogctl.experiment import manifest as manifests
 from fogctl.experiment.experiment import Experiment, Part
-from fogctl.experiment.folder import FORMAT, RunFolder
-from fogctl.experiment.metrics import RowWriter, read_lines
+from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.metrics import RowWriter
 from fogctl.experiment.plant import Plant, Session
-from fogctl.experiment.recorder import PartLog, Recorder, append
+from fogctl.experiment.recorder import PartLog, Recorder
 
 
 class Watcher(Protocol):
@@ -43,7 +42,7 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
     """
     for use in experiment.policies:  # before anything is touched
         policies.make(use.name, dict(use.options))
-    manifest = _begin(experiment, plant, folder)
+    manifest = manifests.begin(experiment, plant, folder)
     try:
         manifest["warnings"] = plant.check()
         try:
@@ -53,7 +52,11 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
             known = plant.sustained()
             if known is not None:
                 manifest["mst"], manifest["mst_from"] = dict(known[0]), known[1]
-            todo = [part for part in experiment.parts if _state(manifest, part) != "done"]
+            if experiment.config.calibrate and "calibration" not in manifest:
+                watcher.say(f"calibrating for {calibrate.duration_s(experiment):.0f} s")
+                manifest["calibration"] = _calibrated(experiment, plant, folder)
+                folder.save_manifest(manifest)
+            todo = [part for part in experiment.parts if manifests.state(manifest, part) != "done"]
             for number, part in enumerate(todo, 1):
                 _part(experiment, plant, folder, manifest, part, watcher, (number, len(todo)))
         finally:
@@ -68,91 +71,11 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
         ) from error
     except BaseException:
         manifest["state"] = "failed"
-        _try_to_save(folder, manifest)
+        manifests.try_to_save(folder, manifest)
         raise
     if "mst" not in manifest:
         manifest["mst"], manifest["mst_from"] = ideal.from_metrics(manifest, folder.metrics())
-    manifest["state"], manifest["ended"] = "done", _now()
-    folder.save_manifest(manifest)
-    return manifest
-
-
-def _begin(experiment: Experiment, plant: Plant, folder: RunFolder) -> dict[str, Any]:
-    """A new manifest, or the old one with what was lost said and marked."""
-    if folder.manifest_file.is_file():
-        manifest = folder.manifest()
-        for part in experiment.parts:
-            entry = _entry(manifest, part)
-            if entry["state"] in ("running", "failed"):
-                rows = read_lines(folder.part_lines(part))
-                reached = max(rows["at_s"].to_pylist(), default=0.0)
-                sentence = (
-                    f"{part}: lost when the run ended after {reached:.0f} s of it; run again from its start"
-                )
-                manifest["lost"].append(sentence)
-                entry["state"] = "lost"
-                append(
-                    folder.events_file, {"at_s": reached, "what": "lost", "part": part.key, "said": sentence}
-                )
-        manifest["state"] = "running"
-        manifest["resumed"] = [*manifest.get("resumed", []), _now()]
-        folder.save_manifest(manifest)
-        return manifest
-    config = experiment.config
-    manifest = {
-        "format": FORMAT,
-        "run": folder.name,
-        "experiment": experiment.name,
-        "kind": plant.kind,
-        "state": "running",
-        "began": _now(),
-        "command": " ".join(["fogctl", *sys.argv[1:]]),
-        "source": str(experiment.source),
-        "config": experiment.text,
-        "overrides": {
-            "kind": experiment.testbed.kind.value,
-            "policies": [use.label for use in experiment.policies],
-            "repetitions": config.repetitions,
-            "seed": config.seed,
-        },
-        "seed": config.seed,
-        "versions": host.versions(),
-        "host": host.facts(),
-        "app": experiment.app.name,
-        "stages": [stage.name for stage in experiment.app.stages],
-        "stage_facts": {
-            stage.name: {"partitions": stage.partitions, "freshness_s": stage.freshness_ms / 1e3}
-            for stage in experiment.app.stages
-        },
-        "testbed": {
-            "name": experiment.testbed.name,
-            "nodes": [
-                {"name": node.name, "role": node.role.value, "cores": node.cpu_cores}
-                for node in experiment.testbed.nodes
-            ],
-        },
-        "tolerances": {
-            "rtt_ms": experiment.tolerance_ms,
-            "host_busy": config.tolerances.host_busy,
-            "saturated": config.tolerances.saturated,
-            "schedule_ms": config.tolerances.schedule,
-        },
-        "parts": [
-            {
-                "key": part.key,
-                "policy": part.policy.label,
-                "name": part.policy.name,
-                "options": dict(part.policy.options),
-                "repetition": part.repetition,
-                "seed": part.seed,
-                "goal": _goal(part),
-                "state": "waiting",
-                "attempt": 0,
-            }
-            for part in experiment.parts
-        ],
-        "lost": [],
-    }
+    manifest["state"], manifest["ended"] = "done", manifests.now()
     folder.save_manifest(manifest)
     return manifest
 
@@ -175,6 +98,22 @@ def _verify(experiment: Experiment, plant: Plant, folder: RunFolder, manifest: d
         )
 
 
+def _calibrated(experiment: Experiment, plant: Plant, folder: RunFolder) -> dict[str, Any]:
+    """Walk over node sets under overload; answers what the agent learned of each stage."""
+    part, load = calibrate.part(experiment), calibrate.load(experiment)
+    config = experiment.config
+    settings = AgentSettings().model_copy(
+        update={"every": config.every, "guard": calibrate.guard_of(experiment)}
+    )
+    with plant.open(part, load) as session:
+        log = PartLog(folder.events_file, part, 1, experiment.app.name, session.target)
+        policy = calibrate.Walk(calibrate.WINDOWS * config.guard.window)
+        agent = Agent(session.target, experiment.app.name, policy, settings, MemoryStore(), log)
+        log.start_s = session.start()
+        agent.run(until_s=log.start_s + load.duration_s)
+        return calibrate.learned(agent.known)
+
+
 def _part(
     experiment: Experiment,
     plant: Plant,
@@ -186,8 +125,8 @@ def _part(
 ) -> None:
     """One policy in one repetition, from deployment to audit."""
     load = experiment.load(part)
-    entry = _entry(manifest, part)
-    entry.update(state="running", began=_now(), attempt=int(entry["attempt"]) + 1)
+    entry = manifests.entry(manifest, part)
+    entry.update(state="running", began=manifests.now(), attempt=int(entry["attempt"]) + 1)
     entry.update(trace_s=load.duration_s, records=load.records)
     folder.save_manifest(manifest)
     watcher.part(*place, part, load.duration_s)
@@ -202,7 +141,9 @@ def _part(
                 session.target,
                 session.log,
             )
-            recorder = _replay(experiment, folder, part, session, log, writer, load.duration_s, watcher)
+            begin = calibrate.state(manifest["calibration"]) if "calibration" in manifest else None
+            store = agent_store.of_part(experiment, folder, part, begin)
+            recorder = _replay(experiment, part, session, log, writer, load.duration_s, watcher, store)
             log.start_s = recorder.start_s
             audit = dict(session.audit())
             for event in session.events():
@@ -211,28 +152,25 @@ def _part(
     finally:
         writer.close()
     folder.keep_part(part)
-    entry.update(state="done", ended=_now())
+    entry.update(state="done", ended=manifests.now())
     folder.save_manifest(manifest)
 
 
 def _replay(
     experiment: Experiment,
-    folder: RunFolder,
     part: Part,
     session: Session,
     log: PartLog,
     writer: RowWriter,
     trace_s: float,
     watcher: Watcher,
+    store: Store,
 ) -> Recorder:
     """Send the load while the agent works, then wait until nothing waits any more."""
     config = experiment.config
     settings = AgentSettings().model_copy(  # its fields are validated already
         update={"every": config.every, "options": dict(part.policy.options), "guard": config.guard}
     )
-    store: Store = MemoryStore()
-    if experiment.testbed.kind.value != "sim":
-        store = FileStore(folder.path / "parts" / f"{part.key}.agent.json")
     agent = Agent(
         session.target,
         experiment.app.name,
@@ -256,36 +194,5 @@ def _replay(
     return recorder
 
 
-def _entry(manifest: Mapping[str, Any], part: Part) -> dict[str, Any]:
-    for entry in manifest["parts"]:
-        if entry["key"] == part.key:
-            found: dict[str, Any] = entry
-            return found
-    raise FogError(f"the run has no part {part.key}", hint="it was begun with another experiment.yaml")
-
-
-def _state(manifest: Mapping[str, Any], part: Part) -> str:
-    return str(_entry(manifest, part)["state"])
-
-
-def _goal(part: Part) -> dict[str, float | None]:
-    goal = part.policy.goal
-    return {
-        "mean_s": None if goal.mean is None else goal.mean / 1e3,
-        "p95_s": None if goal.p95 is None else goal.p95 / 1e3,
-    }
-
-
 def _plain(facts: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if facts is None else dict(facts)
-
-
-def _try_to_save(folder: RunFolder, manifest: Mapping[str, Any]) -> None:
-    try:
-        folder.save_manifest(manifest)
-    except FogError:
-        return  # the disk may be what stopped the run; what was written before stays
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")

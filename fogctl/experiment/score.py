@@ -12,12 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from fogmodels import elasticity
-from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
-
-SMOOTH_S = 15.0
-"""The ideal curve follows the mean rate over this long: chance in single seconds is no change of load."""
+from fogctl.experiment.series import (
+    StageSeries,
+    Vector,
+    changes,
+    column,
+    finished,
+    part_events,
+    series,
+    stalls,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +68,6 @@ class PartScore:
     """Fraction of seconds in which the host was busier than tolerated; None: not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageSeries:
-    """A stage over the seconds of a part."""
-
-    at_s: Vector
-    offered: Vector
-    """Records a second to serve: the schedule's, or what the stages before it pass on."""
-    processed: Vector
-    lag: Vector
-    replicas: Vector
-    share: Vector
-    cores: Vector
-    ideal: Vector | None
-    nodes: tuple[str, ...]
-
-
 def score(
     manifest: Mapping[str, Any], metrics: pa.Table, events: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -98,11 +87,6 @@ def score(
         "policies": medians,
         "warnings": list(_warnings(manifest, parts)),
     }
-
-
-def finished(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The parts that were run to their end."""
-    return [entry for entry in manifest["parts"] if entry["state"] == "done"]
 
 
 def part_score(
@@ -166,75 +150,6 @@ def part_score(
     )
 
 
-def series(
-    manifest: Mapping[str, Any], entry: Mapping[str, Any], metrics: pa.Table
-) -> dict[str, StageSeries]:
-    """Each stage of a part over time, with its ideal curve where the manifest knows what n nodes sustain."""
-    mask = pc.and_(
-        pc.equal(metrics["policy"], str(entry["policy"])),
-        pc.equal(metrics["repetition"], int(entry["repetition"])),
-    )
-    rows = metrics.filter(pc.and_(mask, pc.equal(metrics["kind"], "stage")))
-    found = {}
-    for stage in manifest["stages"]:
-        own = rows.filter(pc.equal(rows["name"], stage)).sort_by("at_s")
-        if own.num_rows == 0:
-            continue
-        offered = _column(own, "offered_rate")
-        source = np.where(np.isnan(offered), np.nan_to_num(_column(own, "input_rate")), offered)
-        sustained = manifest.get("mst", {}).get(stage)
-        at_s = _column(own, "at_s")
-        ideal = None
-        if sustained:
-            ideal = elasticity.ideal_supply(smoothed(at_s, source), sustained).astype(float)
-        found[stage] = StageSeries(
-            at_s=at_s,
-            offered=source,
-            processed=np.nan_to_num(_column(own, "processed_rate")),
-            lag=np.nan_to_num(_column(own, "lag")),
-            replicas=np.nan_to_num(_column(own, "replicas")),
-            share=_column(own, "share"),
-            cores=_column(own, "cores"),
-            ideal=ideal,
-            nodes=tuple(text or "" for text in own["nodes"].to_pylist()),
-        )
-    return found
-
-
-def smoothed(at_s: Vector, rate: Vector, over_s: float = SMOOTH_S) -> Vector:
-    """The mean rate over a window centred on each instant."""
-    low = np.searchsorted(at_s, at_s - over_s / 2, side="left")
-    high = np.searchsorted(at_s, at_s + over_s / 2, side="right")
-    total = np.concatenate([[0.0], np.cumsum(rate)])
-    return np.asarray((total[high] - total[low]) / (high - low))
-
-
-def part_events(events: Iterable[Mapping[str, Any]], entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The events of the attempt that finished a part."""
-    return [
-        event
-        for event in events
-        if event.get("part") == entry.get("key") and event.get("attempt") == entry.get("attempt")
-    ]
-
-
-def changes(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The decisions that were to change something, and the changes that failed."""
-    return [
-        e for e in events if e.get("what") == "failed" or (e.get("what") == "decision" and e.get("actions"))
-    ]
-
-
-def stalls(events: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-    """When a change was done, and how many seconds of input piled up because of it."""
-    ended = {e.get("decision"): float(e["at_s"]) for e in events if e.get("what") == "applied"}
-    return [
-        (ended[e["decision"]], float(e["stall_s"]))
-        for e in events
-        if e.get("what") == "observed" and e.get("decision") in ended
-    ]
-
-
 def median(parts: Sequence[PartScore]) -> dict[str, Any]:
     """For each score the median over repetitions; None where one is unknown. Flags: whether all agree."""
     found: dict[str, Any] = {}
@@ -251,10 +166,6 @@ def median(parts: Sequence[PartScore]) -> dict[str, Any]:
         else:
             found[name] = statistics.median(values)
     return found
-
-
-def _column(table: pa.Table, name: str) -> Vector:
-    return np.asarray(table[name].to_numpy(zero_copy_only=False), dtype=float)
 
 
 def _moves(stage: StageSeries) -> int:
@@ -297,7 +208,7 @@ def _saturated(manifest: Mapping[str, Any], entry: Mapping[str, Any], metrics: p
         ),
         pc.equal(metrics["kind"], "host"),
     )
-    busy = _column(metrics.filter(mask), "busy")
+    busy = column(metrics.filter(mask), "busy")
     busy = busy[~np.isnan(busy)]
     if busy.size == 0:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fogctl.experiment.score import StageSeries
+from fogctl.experiment.series import StageSeries
 from fogctl.report import drawing
 from fogctl.report.drawing import BLUE, CYCLE, INK, ORANGE, VERMILION, Drawing
 

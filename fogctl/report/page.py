@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fogctl.experiment import score as scoring
+from fogctl.experiment import series as parts
 from fogctl.experiment.folder import RunFolder, write_text
 from fogctl.report import figures, paper, policy_figure, tables, words
 from fogctl.report.drawing import Drawing
@@ -52,11 +53,11 @@ def tell(folder: RunFolder) -> Story:
     for number, policy in enumerate(scores["policies"]):
         entry = _typical(manifest, scores, policy)
         label = str(policy["policy"])
-        stages = scoring.series(manifest, entry, metrics)
+        stages = parts.series(manifest, entry, metrics)
         if not stages:
             continue
-        own = scoring.part_events(events, entry)
-        changes = scoring.changes(own)
+        own = parts.part_events(events, entry)
+        changes = parts.changes(own)
         runs[label] = stages
         longest = max(longest, float(entry["trace_s"]))
         drawings.append(policy_figure.draw(f"policy-{number}", label, stages, own, float(entry["trace_s"])))
@@ -165,7 +166,7 @@ def _contents(story: Story) -> str:
 def _explained() -> str:
     return (
         "<p class=sub>Ideal: for each instant the least number of replicas whose best node set sustains the "
-        f"input (mean over {scoring.SMOOTH_S:g} s). Accuracy O and U: replicas to spare and missing, on "
+        f"input (mean over {parts.SMOOTH_S:g} s). Accuracy O and U: replicas to spare and missing, on "
         "average. Lower is better. The paper's rows are its Table III, measured on Flink with another "
         "testbed and a longer run: compare the differences between policies, not the numbers.</p>"
     )
@@ -209,7 +210,7 @@ def _typical(
     chosen = min(own, key=lambda part: abs(part["node_minutes"] - policy["node_minutes"]))
     return next(
         entry
-        for entry in scoring.finished(manifest)
+        for entry in parts.finished(manifest)
         if entry["policy"] == chosen["policy"] and entry["repetition"] == chosen["repetition"]
     )
 

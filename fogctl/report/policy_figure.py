@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fogctl.experiment.score import StageSeries, changes, smoothed, stalls
+from fogctl.experiment.series import StageSeries, changes, smoothed, stalls
 from fogctl.report import drawing
 from fogctl.report.drawing import BLUE, CYCLE, GREY, INK, ORANGE, VERMILION, Drawing
 

@@ -263,3 +263,19 @@ def test_a_dry_run_says_the_steps_and_touches_nothing(small: Experiment, tmp_pat
     assert ran.exit_code == 0
     assert "replay 8," in ran.stdout
     assert not runs.exists()
+
+
+def test_calibration_teaches_every_policy_before_it_begins(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text(TEXT + "calibrate: true\n")
+    loaded = experiments.load(file, policies=["gesscale-spark"])
+    folder = RunFolder(tmp_path / "run")
+    manifest = run(loaded, folder)
+    [stage] = manifest["calibration"].values()
+    assert {sample["replicas"] for sample in stage["batches"]} >= {1, 2, 4}
+    truth = manifest["mst"]["nearest"]
+    for sample in stage["batches"]:
+        assert sample["mst"] == pytest.approx(truth[sample["replicas"] - 1], rel=0.35)
+    started = [e for e in folder.events() if e["what"] == "agent started" and e["part"] == "gesscale-spark.1"]
+    assert started[0]["samples"] >= 3
+    assert [entry["policy"] for entry in page.write(folder).scores["policies"]] == ["gesscale-spark"]

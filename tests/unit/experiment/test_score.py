@@ -14,6 +14,7 @@ from fogmodels import elasticity
 from fogctl.errors import FogError
 from fogctl.experiment import folder as folders
 from fogctl.experiment import score as scores
+from fogctl.experiment import series
 from fogctl.experiment.folder import RunFolder
 
 sys.path.append(str(Path(__file__).parent))
@@ -45,7 +46,7 @@ def test_who_reacts_later_is_scored_worse_by_exactly_that_much(tmp_path: Path) -
 def test_the_elasticity_is_the_models(tmp_path: Path) -> None:
     folder = story.recorded(tmp_path / "run", {"late": 11})
     manifest = folder.manifest()
-    [stage] = scores.series(manifest, manifest["parts"][0], folder.metrics()).values()
+    [stage] = series.series(manifest, manifest["parts"][0], folder.metrics()).values()
     assert stage.ideal is not None
     expected = elasticity.score(stage.at_s, stage.replicas, stage.ideal, end_s=120.0)
     [late] = scored(folder).values()
@@ -112,7 +113,7 @@ def test_the_goal_is_met_only_if_every_limit_holds(tmp_path: Path) -> None:
 def test_smoothing_keeps_the_mean_and_follows_a_step() -> None:
     at_s = np.arange(200.0)
     rate = np.where(at_s < 100, 10.0, 50.0)
-    smooth = scores.smoothed(at_s, rate)
+    smooth = series.smoothed(at_s, rate)
     assert smooth[20] == 10.0
     assert smooth[180] == 50.0
     assert smooth.mean() == pytest.approx(rate.mean(), rel=0.01)
