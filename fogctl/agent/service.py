@@ -1,8 +1,7 @@
 """The agent as a service of a testbed: supervised, ended by `fogctl down`, but at work on the host.
 
-A service begins inside its node; the agent changes nodes, so it steps out again: run as
-`python -m fogctl.agent.service -- ARGUMENTS OF fogctl`, it enters the host's namespaces and becomes fogctl.
-Only its control group stays the control node's.
+Run as `python -m fogctl.agent.service GROUP[:GROUP…] -- ARGUMENTS OF fogctl`, it joins the control groups of its
+part of the control node and becomes fogctl.
 """
 
 from __future__ import annotations
@@ -16,12 +15,9 @@ from pathlib import Path
 from fogctl.errors import FogError
 from fogctl.runtime import supervised
 from fogctl.runtime.service import Service, Services
-from fogctl.testbed import kernel
 from fogctl.testbed.running import Running
 
 PART = "agent"
-_HOST = 1
-"""The process whose namespaces are the host's."""
 
 
 def name(app: str) -> str:
@@ -31,10 +27,11 @@ def name(app: str) -> str:
 
 def service(running: Running, app: str, arguments: Sequence[str]) -> Service:
     """The agent of an app as a service that runs `fogctl` with these arguments."""
-    argv = (sys.executable, "-P", "-m", "fogctl.agent.service", "--", *arguments)
-    state_dir = str(running.state.folder.parent)
-    environment = (("FOGCTL_STATE_DIR", state_dir),)
-    return Service(name(app), supervised.node(running.testbed), argv, environment, part=PART)
+    node = supervised.node(running.testbed)
+    groups = ":".join(running.part_groups(node, PART))
+    argv = (sys.executable, "-P", "-m", "fogctl.agent.service", groups, "--", *arguments)
+    environment = (("FOGCTL_STATE_DIR", str(running.state.folder.parent)),)
+    return Service(name(app), node, argv, environment, part=PART, on_host=True)
 
 
 def folder(running: Running, app: str) -> Path:
@@ -55,14 +52,12 @@ def forget(running: Running, app: str) -> None:
             services.stop(name(app), signals=())
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Step out of the node and become fogctl."""
-    for kind, flag in (("uts", kernel.NEW_HOSTNAME), ("net", kernel.NEW_NETWORK), ("mnt", kernel.NEW_MOUNTS)):
-        descriptor = os.open(f"/proc/{_HOST}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
-        kernel.enter(descriptor, flag)
-        os.close(descriptor)
+def main(groups: Sequence[str], arguments: Sequence[str]) -> None:
+    """Join the control groups and become fogctl."""
+    for group in groups:
+        Path(group, "cgroup.procs").write_text(str(os.getpid()))
     os.execv(sys.executable, [sys.executable, "-P", "-m", "fogctl", *arguments])
 
 
 if __name__ == "__main__":
-    main(sys.argv[2:])
+    main(sys.argv[1].split(":"), sys.argv[3:])

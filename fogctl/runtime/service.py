@@ -40,6 +40,8 @@ class Service:
     """The part of the node it runs in; a part can have a CPU share of its own."""
     restart: bool = True
     """Whether the supervisor starts it again when it ends by itself."""
+    on_host: bool = False
+    """Whether it works on the host instead of inside the node: it joins the node's control group itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,9 @@ class Services:
         self._running.add_part(service.node, service.part)
         with log.open("ab") as output:
             child = subprocess.Popen(
-                self._running.exec_argv(service.node, service.argv, service.part),
+                service.argv
+                if service.on_host
+                else self._running.exec_argv(service.node, service.argv, service.part),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -224,6 +228,7 @@ class Services:
             environment=tuple((key, value) for key, value in data["environment"]),
             part=data["part"],
             restart=data["restart"],
+            on_host=data.get("on_host", False),
         )
 
 
