@@ -11,13 +11,13 @@ COLUMNS = (
     "stage",
     "state",
     "on",
-    "in /s",
-    "out /s",
-    "can /s",
+    "in/s",
+    "out/s",
+    "can/s",
     "lag",
-    "lag trend /s",
-    "batch ms",
-    "rows (most)",
+    "trend/s",
+    "batch s",
+    "rows (max)",
     "busy",
 )
 
@@ -50,12 +50,16 @@ def _row(stage: Mapping[str, Any]) -> tuple[Any, ...]:
         return (*head, *([None] * (len(COLUMNS) - len(head))))
     return (
         *head,
-        f"{metrics['input_rate']:.1f}",
-        f"{metrics['processed_rate']:.1f}",
-        f"{metrics['true_rate']:.1f}",
-        f"{metrics['lag']:,}",
+        _rate(metrics["input_rate"]),
+        _rate(metrics["processed_rate"]),
+        _rate(metrics["true_rate"]),
+        str(metrics["lag"]),
         f"{metrics['lag_trend']:+.1f}",
-        f"{metrics['batch_ms']:.0f}",
+        f"{metrics['batch_ms'] / 1000:.2f}",
         f"{metrics['batch_rows']:.0f} ({metrics['max_rows']})",
         f"{metrics['busyness']:.0%}",
     )
+
+
+def _rate(value: float) -> str:
+    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
