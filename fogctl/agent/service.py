@@ -1,7 +1,7 @@
 """The agent as a service of a testbed: supervised, ended by `fogctl down`, but at work on the host.
 
-Run as `python -m fogctl.agent.service GROUP[:GROUP…] -- ARGUMENTS OF fogctl`, it joins the control groups of its
-part of the control node and becomes fogctl.
+Run as `python -m fogctl.agent.service GROUP[:GROUP…] -- ARGUMENTS OF fogctl`, it joins the control groups of
+its part of the control node and becomes fogctl.
 """
 
 from __future__ import annotations
