@@ -150,7 +150,7 @@ def promptly(due_s: NDArray[np.float64]) -> Iterator[None]:
     """In the body this thread is held up less by others, so that instants are kept also on a busy host.
 
     It has real-time priority where that is allowed and the schedule leaves a core mostly free; no other
-    thread keeps the interpreter for the usual 5 ms; a full collection does not walk every object of the trace.
+    thread keeps the interpreter for the usual 5 ms; a full collection does not walk all of the trace.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
