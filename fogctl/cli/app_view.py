@@ -17,7 +17,7 @@ COLUMNS = (
     "lag",
     "trend/s",
     "batch s",
-    "rows (max)",
+    "rows",
     "busy",
 )
 
@@ -56,7 +56,7 @@ def _row(stage: Mapping[str, Any]) -> tuple[Any, ...]:
         str(metrics["lag"]),
         f"{metrics['lag_trend']:+.1f}",
         f"{metrics['batch_ms'] / 1000:.2f}",
-        f"{metrics['batch_rows']:.0f} ({metrics['max_rows']})",
+        f"{metrics['batch_rows']:.0f}",
         f"{metrics['busyness']:.0%}",
     )
 
