@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +30,8 @@ RunsOption = Annotated[
     Path, typer.Option("--runs", help="The folder that holds the runs.", envvar="FOGCTL_RUNS")
 ]
 _RUNS = Path("runs")
+_INTERRUPTED = 130
+"""What shells answer for a program that Ctrl-C ended."""
 _HEADLINE = (
     "accuracy_o",
     "accuracy_u",
@@ -87,10 +92,17 @@ def run(
         lines = _steps(experiment, folder)
         emit(output, {"run": str(folder.path), "steps": lines}, *lines)
         return
-    with folder.held(), Bar() as bar:
-        runner.run(experiment, _plant(experiment, folder), folder, bar)
-        bar.say("scoring and drawing")
-        story = page.write(folder)
+    try:
+        with folder.held(), _ended_gently(), Bar() as bar:
+            runner.run(experiment, _plant(experiment, folder), folder, bar)
+            bar.say("scoring and drawing")
+            story = page.write(folder)
+    except KeyboardInterrupt:
+        raise FogError(
+            f"run {folder.name} was interrupted; what it measured is kept and everything was taken down",
+            hint=f"fogctl experiment run --resume {folder.path}",
+            exit_code=_INTERRUPTED,
+        ) from None
     _tell(folder, story, output)
 
 
@@ -236,6 +248,20 @@ class Bar:
     def at(self, seconds: float) -> None:
         """So far into the part; what takes longer than the trace waits at its end."""
         self._progress.update(self._task, completed=self._done_s + min(seconds, self._part_s))
+
+
+@contextmanager
+def _ended_gently() -> Iterator[None]:
+    """In the body SIGTERM does what Ctrl-C does: the testbed is taken down before the process ends."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _fresh(

@@ -135,11 +135,12 @@ def test_a_killed_run_resumes_at_the_next_policy_and_says_what_it_lost(
     assert lost, "what the lost attempt wrote is still there"
 
 
-def test_kill_9_in_the_middle_leaves_a_folder_that_can_be_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_in_the_middle_it_leaves_a_folder_that_can_be_resumed(how: int, tmp_path: Path) -> None:
     file = tmp_path / "experiment.yaml"
     file.write_text(TEXT.replace("days: 0.1", "days: 2").replace("speed: 144", "speed: 20"))
     argv = [sys.executable, "-m", "fogctl", "experiment", "run", str(file), "--runs", str(tmp_path / "runs")]
-    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and child.poll() is None:
@@ -148,15 +149,21 @@ def test_kill_9_in_the_middle_leaves_a_folder_that_can_be_resumed(tmp_path: Path
                 break
             time.sleep(0.05)
         assert child.poll() is None, "it was to be killed in the middle"
-        child.send_signal(signal.SIGKILL)
+        child.send_signal(how)
+        _, said = child.communicate(timeout=120)
     finally:
         child.kill()
         child.wait()
+    if how == signal.SIGTERM:
+        assert child.returncode == 130
+        assert "was interrupted" in said
+        assert "--resume" in said
     [path] = (tmp_path / "runs").iterdir()
     folder = RunFolder(path)
     assert not folder.in_use()
     listed = CliRunner().invoke(app, ["list", "--runs", str(tmp_path / "runs"), "-o", "json"])
-    assert json.loads(listed.stdout)["runs"][0]["state"] == "killed"
+    state = "killed" if how == signal.SIGKILL else "failed"
+    assert json.loads(listed.stdout)["runs"][0]["state"] == state
     rows = metrics.read_lines(next(path.glob("parts/*.jsonl")))
     assert rows.num_rows > 10
     assert folder.manifest()["parts"][0]["state"] == "running"
