@@ -1,0 +1,116 @@
+"""Throughput against replicas, distance and share, beside what the batch-time and the paper's form fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fogmodels.throughput import Sample, fit
+
+from benchmarks.row import Row
+from benchmarks.runtime_rows.bed import Bed, Settings, bed
+
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "img" / "runtime-throughput.svg"
+_BACKLOG = 30_000
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    """Records a second at saturation, with batches of fixed size; and how far two models are off."""
+    samples: list[Sample] = []
+    replicas = (1, 2) if settings.quick else (1, 2, 4)
+    rtts = (5.0, 150.0) if settings.quick else (5.0, 50.0, 150.0, 300.0)
+    sizes = (400,) if settings.quick else (400, 1200)
+    with bed("taxi", max(replicas), rtt_ms=5) as here:
+        for count in replicas:
+            nodes = [f"pi{number}" for number in range(1, count + 1)]
+            if count == replicas[0]:
+                here.deploy(nodes)
+                here.fill(_BACKLOG)
+            else:
+                here.apps.scale("taxi", "nearest", nodes)
+            for rtt_ms in rtts:
+                here.set_rtts(dict.fromkeys(nodes, rtt_ms))
+                for rows_a_batch in sizes:
+                    rate = saturated(here, rows_a_batch, 12 if settings.quick else 25)
+                    stage = here.app.stages[0]
+                    tasks = max(1, stage.partitions // stage.slots)
+                    samples.append(Sample(count, rtt_ms, rate, rows_a_batch, tasks))
+                    what = f"{count} replicas at {rtt_ms:g} ms, batches of {rows_a_batch}"
+                    yield Row(what, rate, "records/s")
+        here.set_rtts(dict.fromkeys([f"pi{n}" for n in range(1, max(replicas) + 1)], 5.0))
+        whole = None
+        for share in (1.0, 0.5, 0.25):
+            here.apps.share("taxi", "nearest", share)
+            rate = saturated(here, sizes[0], 12 if settings.quick else 25)
+            whole = whole or rate
+            note = f"{rate / whole:.0%} of the whole"
+            yield Row(f"{max(replicas)} replicas with {share:.0%} of their CPU", rate, "records/s", note=note)
+    yield from _fits(samples)
+
+
+def saturated(here: Bed, rows_a_batch: int, seconds: float) -> float:
+    """Records a second with a backlog and batches of this size; the first batch is left out."""
+    backlog = sum(each["numInputRows"] for each in here.progress())
+    if here.apps.sent(here.app.name) - backlog < 40 * rows_a_batch:
+        here.fill(_BACKLOG)
+    here.ask({"ask": "batch", "max_rows": rows_a_batch})
+    found: list[dict[str, float]] = []
+    for _ in range(6):  # far and slow: a window may see no whole batch
+        found += here.batches(seconds)
+        if len(found) >= 3:
+            break
+    full = [each for each in found if each["numInputRows"] >= 0.8 * rows_a_batch][1:] or found
+    if not full:
+        raise RuntimeError(f"no batch within {6 * seconds:g} s")
+    spent = sum(each["durationMs"]["triggerExecution"] for each in full) / 1000  # type: ignore[index]
+    return sum(each["numInputRows"] for each in full) / spent
+
+
+def _fits(samples: Sequence[Sample]) -> Iterator[Row]:
+    models = {}
+    for form in ("batch", "gesscale"):
+        model = models[form] = fit(samples, form=form)  # type: ignore[arg-type]
+        errors = [abs(_said(model, each) / each.mst - 1) for each in samples]
+        target = 0.05 if form == "batch" else None
+        mean, worst = sum(errors) / len(errors), max(errors)
+        yield Row(
+            f"{form} form, mean error", mean * 100, "%", target and target * 100, note=f"worst {worst:.0%}"
+        )
+    _draw(samples, models)
+
+
+def _said(model: object, sample: Sample) -> float:
+    said: float = model.mst(  # type: ignore[attr-defined]
+        sample.replicas, sample.rtt_max_ms, sample.batch_rows, sample.partitions
+    )
+    return said
+
+
+def _draw(samples: Sequence[Sample], models: dict[str, object]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    size = max(each.batch_rows or 0 for each in samples)
+    shown = [each for each in samples if each.batch_rows == size]
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+    for axis, (form, model) in zip(axes, models.items(), strict=True):
+        for number, count in enumerate(sorted({each.replicas for each in shown})):
+            points = sorted((each.rtt_max_ms, each.mst) for each in shown if each.replicas == count)
+            colour = f"C{number}"
+            axis.plot(*zip(*points, strict=True), "o", color=colour, label=f"{count} replicas")
+            line = [
+                (each.rtt_max_ms, _said(model, each))
+                for each in sorted(shown, key=lambda each: each.rtt_max_ms)
+                if each.replicas == count
+            ]
+            axis.plot(*zip(*line, strict=True), "-", color=colour)
+        axis.set_title(f"{form} form")
+        axis.set_xlabel("largest round trip (ms)")
+    axes[0].set_ylabel(f"records/s (batches of {size:g})")
+    axes[0].legend()
+    figure.tight_layout()
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(PICTURE, metadata={"Date": None})
+    pyplot.close(figure)
