@@ -1,4 +1,4 @@
-"""End to end: from a record's arrival in the input topic to its result in the sink; and the replay's accuracy."""
+"""From a record's arrival in the input topic to its result in the sink; and the replay's accuracy."""
 
 from __future__ import annotations
 

@@ -206,6 +206,7 @@ class Runner:
         self._stop = threading.Event()
         self._restart = threading.Event()
         self._warming = threading.Lock()
+        self._cannot_warm = False
 
     def run(self) -> int:
         """Run until told to stop; answers the exit code."""
@@ -323,7 +324,7 @@ class Runner:
         if self.session is None or self.state.state != "running":
             return False
         done = warm_up.tasks_done(self.session)
-        if done.get(node, 0) >= WARM_TASKS:
+        if done.get(node, 0) >= WARM_TASKS or (node in done and self._cannot_warm):
             return True
         idle = not any(executor["tasks"] for executor in executors(self.session))
         if node in done and idle and self._warming.acquire(blocking=False):
@@ -342,7 +343,9 @@ class Runner:
                 replicas * int(self.spec.settings["spark.executor.cores"]),
             )
         except Exception as error:
-            # Some functions only run on streams; their first batch is then the warm-up.
+            # Some functions only run on streams, or raise on records that nobody sends: their first batch is
+            # then the warm-up. Trying again would only take their CPU.
+            self._cannot_warm = True
             print(f"warm-up left out: {explain(error, self.spec.code).sentence}", file=sys.stderr, flush=True)
         finally:
             self._warming.release()
