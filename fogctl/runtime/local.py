@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from fogctl.errors import FAILED, FogError
 from fogctl.java import OLDEST, find_java
 from fogctl.runtime.app import App, load
-from fogctl.runtime.stage_runner import load_function
+from fogctl.runtime.stage_query import load_function
 
 COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
 """What a stage's function gets of each input."""

@@ -22,6 +22,7 @@ from fogctl.runtime import app_copy, class_archive, jars, quota, spark
 from fogctl.runtime.app import App, Stage, as_json
 from fogctl.runtime.carry_out import GaveUpError
 from fogctl.runtime.control import ask
+from fogctl.runtime.deployment import edge_nodes
 from fogctl.runtime.kafka import app_connection
 from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed.running import Running
@@ -210,6 +211,7 @@ class StagePool:
             "stage": as_json(self.stage),
             "code": str(self.app.code),
             "origin": app_copy.origin(self.app.code),
+            "most_tasks": self.stage.slots * max(1, len(edge_nodes(self.running.testbed))),
             "settings": spark.settings(
                 self.pool,
                 executor_memory_mb=self._executor_mb,

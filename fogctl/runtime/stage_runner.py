@@ -6,63 +6,32 @@ testbed's state folder that only its owner can open: no port, no token.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fogctl.metrics.stage import Identity
-from fogctl.metrics.stage_side import StageSide, StageWatch
-from fogctl.runtime import batch_bound, realtime_plan, warm_up
+from fogctl.metrics.stage_side import StageSide
+from fogctl.runtime import batch_bound, warm_up
 from fogctl.runtime.batch_bound import BatchBound
 from fogctl.runtime.control import serve
-from fogctl.runtime.kafka_config import KafkaConnection
-from fogctl.runtime.realtime import native_problem
 from fogctl.runtime.stage_errors import explain
+from fogctl.runtime.stage_query import Spec, load_function, start_query
 
-StageFunction = Callable[..., DataFrame]
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
 """How long a query that failed is left alone: longer each time, until a batch succeeds."""
 WARM_TASKS = 2
 """An executor that has completed so many has loaded what it needs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """Everything a stage runner is told."""
-
-    app: str
-    stage: dict[str, Any]
-    code: str
-    settings: dict[str, str]
-    kafka: KafkaConnection
-    input_topics: tuple[str, ...]
-    output_topic: str
-    checkpoint: str
-    socket: str
-    progress: str
-    watch: StageWatch
-    origin: str
-    """The user's own file that `code` is a copy of."""
-
-    @classmethod
-    def read(cls, path: Path) -> Spec:
-        """The specification in a JSON file."""
-        data = json.loads(path.read_text())
-        data["kafka"] = KafkaConnection.from_json(data["kafka"])
-        data["watch"] = StageWatch.from_json(data["watch"])
-        return cls(**{**data, "input_topics": tuple(data["input_topics"])})
 
 
 @dataclass(slots=True)
@@ -104,71 +73,6 @@ class Progress(StreamingQueryListener):
         with self._file.open("a") as file:
             file.write(json.dumps(progress) + "\n")
         self._then(progress)
-
-
-def load_function(code: Path, name: str) -> StageFunction:
-    """The stage's function from the app's file."""
-    spec = importlib.util.spec_from_file_location(f"fogapp_{code.stem}", code)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{code} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    function: StageFunction | None = getattr(module, name, None)
-    if function is None:
-        raise AttributeError(f"{code} has no function {name}")
-    return function
-
-
-def source(session: SparkSession, spec: Spec, topic: str, max_rows: int) -> DataFrame:
-    """A topic as a stream of key, value (text) and timestamp."""
-    reader = (
-        session.readStream.format("kafka")
-        .options(**spec.kafka.for_spark())
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "true")
-        .option("kafka.fetch.max.wait.ms", "100")
-        .option("kafka.receive.buffer.bytes", str(1 << 20))
-        .option("kafka.request.timeout.ms", "10000")
-        .option("kafka.default.api.timeout.ms", "15000")
-    )
-    if spec.stage["mode"] != "real-time":  # there a batch has no bound: Spark refuses the option
-        reader = reader.option("maxOffsetsPerTrigger", max_rows)
-    raw = reader.load()
-    return raw.select(col("key").cast("string"), col("value").cast("string"), col("timestamp"))
-
-
-def start_query(session: SparkSession, spec: Spec, max_rows: int) -> StreamingQuery:
-    """Build the stage's query and start it from its checkpoint."""
-    function = load_function(Path(spec.code), spec.stage["function"])
-    inputs = [source(session, spec, topic, max_rows) for topic in spec.input_topics]
-    options: Mapping[str, str] = spec.stage["options"]
-    result = function(*inputs, options)
-    lacking = {"key", "value"} - set(result.columns)
-    if lacking:
-        raise ValueError(
-            f"the function {spec.stage['function']} of {spec.code} returns the columns {result.columns}; "
-            f"{' and '.join(sorted(lacking))} is missing"
-        )
-    writer = (
-        result.select(col("key").cast("string"), col("value").cast("string"))
-        .writeStream.format("kafka")
-        .queryName(f"{spec.app}.{spec.stage['name']}")
-        .options(**spec.kafka.for_spark())
-        .option("kafka.acks", "all")
-        .option("kafka.linger.ms", "5")
-        .option("topic", spec.output_topic)
-        .option("checkpointLocation", spec.checkpoint)
-        .outputMode(spec.stage["output_mode"])
-    )
-    if spec.stage["mode"] == "real-time":
-        if (problem := native_problem(realtime_plan.facts(result))) is not None:
-            raise ValueError(problem)
-        writer = writer.trigger(  # type: ignore[call-overload]
-            realTime=f"{max(5, int(spec.stage['freshness_ms'] / 1000))} seconds"
-        )
-    return writer.start()
 
 
 def executors(session: SparkSession) -> list[dict[str, Any]]:
@@ -303,7 +207,7 @@ class Runner:
         """After each batch: let the next one be as large as the freshness bound allows."""
         if progress.get("numInputRows"):
             self.state.error, self.state.restarts = None, 0
-        if self.session is None or self.spec.stage["mode"] == "real-time":
+        if self.session is None or self.spec.real_time:
             return
         if self.bound.observe(progress, len(executors(self.session))):
             self._apply_bound(progress)

@@ -29,7 +29,7 @@ from fogctl.runtime import jars, realtime, realtime_plan
 from fogctl.runtime.app import App, OutputMode, Stage, load
 from fogctl.runtime.broker import BrokerConfig
 from fogctl.runtime.realtime import Facts
-from fogctl.runtime.stage_runner import load_function
+from fogctl.runtime.stage_query import load_function
 from fogctl.trace.make import MakeOptions, make
 
 PARTITIONS = 2

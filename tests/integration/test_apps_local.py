@@ -20,7 +20,7 @@ from fogctl.runtime import local, realtime_plan
 from fogctl.runtime.app import App, Stage, load, shipped_apps
 from fogctl.runtime.local import Record, run_stage
 from fogctl.runtime.realtime import PlanFacts
-from fogctl.runtime.stage_runner import load_function
+from fogctl.runtime.stage_query import load_function
 from fogctl.trace.make import MakeOptions, make
 
 PLACES = {
