@@ -145,6 +145,11 @@ class Apps:
             wanted = _keeping(current, wanted)
         self._check(app, wanted)
         anew = app_copy.changed_stages(self.app(app.name), app) if current is not None else {}
+        if moved := [name for name, what in anew.items() if {"inputs", "output"} & set(what.split(", "))]:
+            raise FogError(
+                f"{', '.join(moved)} would read or write other streams than its checkpoint knows",
+                hint=f"fogctl app rm {app.name} first, or give the stage another name",
+            )
         return wanted, deployment.changes(current, wanted, anew)
 
     def deploy(self, app: App, nodes_by_stage: Mapping[str, Sequence[str]], say: Say = quiet) -> list[Change]:

@@ -30,6 +30,8 @@ from fogctl.runtime.stage_query import Spec, load_function, start_query
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
 """How long a query that failed is left alone: longer each time, until a batch succeeds."""
+MOST_PROGRESS_BYTES = 32 << 20
+"""Of batches' progress in one file; so much again is kept in the one before."""
 WARM_TASKS = 2
 """An executor that has completed so many has loaded what it needs."""
 
@@ -70,6 +72,8 @@ class Progress(StreamingQueryListener):
         progress["at"] = time.time()
         with self._state.lock:
             self._state.last = progress
+        if self._file.exists() and self._file.stat().st_size > MOST_PROGRESS_BYTES:
+            self._file.replace(self._file.with_suffix(".old.jsonl"))
         with self._file.open("a") as file:
             file.write(json.dumps(progress) + "\n")
         self._then(progress)
