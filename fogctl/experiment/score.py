@@ -20,6 +20,7 @@ from fogctl.experiment.series import (
     column,
     finished,
     part_events,
+    reconfigurations,
     series,
     stalls,
 )
@@ -108,7 +109,6 @@ def part_score(
             stage.ideal,
             end_s=duration,
             finished_s=finished_s,
-            reconfigurations=_moves(stage),
         )
         for stage in stages.values()
         if stage.ideal is not None
@@ -127,7 +127,7 @@ def part_score(
         timeshare_o=statistics.fmean(one.timeshare_o for one in scored) if known else None,
         timeshare_u=statistics.fmean(one.timeshare_u for one in scored) if known else None,
         excess_time=None if finished_s is None else max(0.0, float(finished_s) - duration) / duration,
-        reconfigurations=sum(_moves(stage) for stage in stages.values()),
+        reconfigurations=reconfigurations(own),
         share_changes=sum(int((np.diff(np.nan_to_num(stage.share)) != 0).sum()) for stage in stages.values()),
         node_minutes=sum(_area(stage.at_s, stage.replicas, until) for stage in stages.values()) / 60.0,
         core_minutes=None if any(math.isnan(area) for area in cores) else sum(cores) / 60.0,
@@ -166,11 +166,6 @@ def median(parts: Sequence[PartScore]) -> dict[str, Any]:
         else:
             found[name] = statistics.median(values)
     return found
-
-
-def _moves(stage: StageSeries) -> int:
-    """How often the set of nodes changed: a move that keeps the count is a reconfiguration too."""
-    return sum(before != after for before, after in zip(stage.nodes, stage.nodes[1:], strict=False))
 
 
 def _area(at_s: Vector, values: Vector, until_s: float) -> float:

@@ -98,6 +98,16 @@ def changes(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ]
 
 
+def reconfigurations(events: Sequence[Mapping[str, Any]]) -> int:
+    """Decisions that changed the set of nodes and were carried out; however many nodes, each is one."""
+    applied = {e.get("decision") for e in events if e.get("what") == "applied"}
+    return sum(
+        e.get("direction") in ("out", "in", "move") and e.get("decision") in applied
+        for e in events
+        if e.get("what") == "decision"
+    )
+
+
 def stalls(events: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """When a change was done, and how many seconds of input piled up because of it."""
     ended = {e.get("decision"): float(e["at_s"]) for e in events if e.get("what") == "applied"}

@@ -16,6 +16,8 @@ class Column:
     meaning: str
     better: str = "low"
     """low, high, or none where neither is better."""
+    rare: bool = False
+    """Shown only where it is not 0."""
 
     def text(self, value: Any) -> str:
         """The value as the page and the terminal print it."""
@@ -38,15 +40,17 @@ COLUMNS = (
     Column("timeshare_o", "time over", "percent", "share of the time with more replicas than the ideal"),
     Column("timeshare_u", "time under", "percent", "share of the time with fewer replicas than the ideal"),
     Column("excess_time", "excess time", "3", "time needed beyond the trace, over its length"),
-    Column("reconfigurations", "reconf.", "whole", "changes of the set of nodes"),
+    Column("reconfigurations", "reconf.", "whole", "changes of the set of nodes, of however many at once"),
     Column("node_minutes", "node-min", "1", "replicas paid for, minute by minute, until the last record"),
     Column("core_minutes", "core-min", "2", "CPU paid for: replicas × share × quota"),
     Column("mean_lag", "mean lag", "whole", "records waiting, on average"),
     Column("largest_lag", "largest lag", "whole", "records waiting at the worst moment"),
     Column("stalled_s", "stalls", "seconds", "seconds of input that piled up because of changes"),
-    Column("waiting", "left", "whole", "records still waiting when the time to drain was over"),
+    Column("waiting", "left", "whole", "records still waiting when the time to drain was over", "low", True),
     Column("lost", "lost", "whole", "records sent that never came out"),
-    Column("duplicates", "twice", "whole", "records that came out again, each extra one counted", "none"),
+    Column(
+        "duplicates", "twice", "whole", "records that came out again, each extra one counted", "none", True
+    ),
 )
 """The columns of the elasticity table, in the order of the Gesscale paper's Table III, then ours."""
 

@@ -138,7 +138,7 @@ def _replicas(
     most = max(
         float(max(s.replicas.max(), s.ideal.max() if s.ideal is not None else 0)) for s in stages.values()
     )
-    axes.set_ylim(0, most + 0.6)
+    axes.set_ylim(0, 1.22 * most + 0.6)  # room for the legend
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("replicas", fontsize=9)
     axes.legend(loc="upper left", fontsize=8, frameon=False, ncols=4)

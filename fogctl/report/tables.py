@@ -17,7 +17,7 @@ _PAPER_KEYS = tuple(field.name for field in fields(paper.Elastic))
 
 def elasticity(policies: Sequence[Score]) -> str:
     """The medians of every policy; under those that the paper has, the paper's row."""
-    shown = [column for column in COLUMNS if any(p.get(column.key) is not None for p in policies)]
+    shown = [column for column in COLUMNS if _worth(column, policies)]
     best = {column.key: _best(column, policies) for column in shown}
     lines = [_head("Scores, medians over repetitions; ◂ marks the best", shown)]
     for index, policy in enumerate(policies):
@@ -34,13 +34,13 @@ def elasticity(policies: Sequence[Score]) -> str:
 
 
 def relative(policies: Sequence[Score]) -> str:
-    """Each policy against the first one, ours and the paper's."""
-    base = policies[0]
+    """Each policy against the first one that finished, ours and the paper's."""
+    base = next((p for p in policies if p.get("finished_s") is not None), policies[0])
     keys = [c for c in COLUMNS if c.key in _PAPER_KEYS]
     columns = [c for c in keys if base.get(c.key) is not None]
     lines = [_head(f"Change against {base['policy']}", columns)]
     published_base = paper.GESSCALE.get(str(base["policy"]))
-    for policy in policies[1:]:
+    for policy in (p for p in policies if p is not base and p.get("finished_s") is not None):
         own = "".join(
             f"<td>{'–' if policy.get(c.key) is None else change(policy[c.key], base[c.key])}</td>"
             for c in columns
@@ -122,7 +122,7 @@ def series(probe: Mapping[str, Any], most: int = 60) -> str:
 
 def parts(scores: Sequence[Score]) -> str:
     """Every repetition by itself."""
-    shown = [c for c in COLUMNS if any(p.get(c.key) is not None for p in scores)]
+    shown = [c for c in COLUMNS if _worth(c, scores)]
     lines = [_head("Every repetition", shown)]
     for index, part in enumerate(scores):
         cells = "".join(_cell(part, c, f"parts.{index}.{c.key}", None) for c in shown)
@@ -170,6 +170,12 @@ def _cell(score: Score, column: Column, key: str, best: float | None) -> str:
     mark = " class=best" if won and float(value or 0.0) == best else ""
     exact = "" if value is None else f' data-value="{_exact(value)}"'
     return f'<td{mark} data-key="{key}"{exact}>{_text(column.text(value))}</td>'
+
+
+def _worth(column: Column, scores: Sequence[Score]) -> bool:
+    """Whether a column says something; what is 0 everywhere and rarely anything else does not."""
+    values = [score.get(column.key) for score in scores]
+    return any(values) if column.rare else any(value is not None for value in values)
 
 
 def _exact(value: Any) -> str:

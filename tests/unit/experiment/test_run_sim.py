@@ -138,7 +138,7 @@ def test_a_killed_run_resumes_at_the_next_policy_and_says_what_it_lost(
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_in_the_middle_it_leaves_a_folder_that_can_be_resumed(how: int, tmp_path: Path) -> None:
     file = tmp_path / "experiment.yaml"
-    file.write_text(TEXT.replace("days: 0.1", "days: 2").replace("speed: 144", "speed: 20"))
+    file.write_text(TEXT.replace("days: 0.1", "days: 0.5").replace("speed: 144", "speed: 5"))
     argv = [sys.executable, "-m", "fogctl", "experiment", "run", str(file), "--runs", str(tmp_path / "runs")]
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
