@@ -29,6 +29,8 @@ from fogctl.testbed.running import Running
 
 PATIENCE_S = 120.0
 WARM_PATIENCE_S = 30.0
+_LOOK_EVERY_S = 0.25
+"""Each look costs the driver CPU that starting needs."""
 _MEMORY_OVERHEAD_MB = 32
 
 
@@ -107,7 +109,7 @@ class StagePool:
             with contextlib.suppress(FogError):
                 if ask(self.socket, {"ask": "warm", "node": node})["warm"]:
                     return
-            time.sleep(0.1)
+            time.sleep(_LOOK_EVERY_S)
 
     def remove(self, node: str) -> None:
         """Decommission the Worker on a node: its executor finishes its tasks, takes no more, and ends."""
@@ -115,7 +117,8 @@ class StagePool:
         pid = self.services.pid(name)
         if pid is not None:
             os.kill(pid, signal.SIGPWR)
-            deadline = time.monotonic() + 10
+            # Its last tasks belong to a batch, which may take as long as the freshness allows and more.
+            deadline = time.monotonic() + max(10.0, 3 * self.stage.freshness_ms / 1000)
             while node in self.nodes() and time.monotonic() < deadline:
                 time.sleep(0.05)
         self.services.stop(name)
@@ -174,7 +177,7 @@ class StagePool:
         while time.monotonic() < deadline and lives():
             if done():
                 return
-            time.sleep(0.1)
+            time.sleep(_LOOK_EVERY_S)
         raise FogError(failure, hint=f"its log: {self.services.log(service)}", exit_code=FAILED)
 
     def _worker(self, node: str) -> Service:

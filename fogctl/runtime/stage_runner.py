@@ -155,7 +155,7 @@ class Runner:
         self.query = start_query(session, self.spec, self.bound.max_rows)
         self.state.state = "running"
         while self.query.isActive and not self._stop.is_set() and not self._restart.is_set():
-            self._stop.wait(0.1)
+            self._stop.wait(0.25)
         if not self.query.isActive and not self._restart.is_set() and not self._stop.is_set():
             failure = self.query.exception()
             raise RuntimeError(str(failure) if failure is not None else "the query ended by itself")
