@@ -144,8 +144,9 @@ def replay(
         nonlocal sent
         sent = records
         bar.update(task, completed=records)
+        bar.refresh()
 
-    with Progress(*columns, console=stderr(), transient=True) as bar:
+    with Progress(*columns, console=stderr(), transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=due_s.size)
         try:
             with promptly(due_s):

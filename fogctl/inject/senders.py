@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import threading
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -99,12 +98,11 @@ class LibrdkafkaSender:
                 "on_delivery": self._delivered,
             }
         )
-        self._closed = threading.Event()
-        if on_acknowledged is not None:
-            threading.Thread(target=self._listen, daemon=True).start()
 
     def send(self, number: int, value: bytes) -> None:
-        """Take one record."""
+        """Take one record, and hear of those that arrived: here, because a thread would hold this one up."""
+        if self._on_acknowledged is not None:
+            self._producer.poll(0)
         try:
             self._producer.produce(self._topic, value, b"%d" % number)
         except BufferError:
@@ -124,13 +122,7 @@ class LibrdkafkaSender:
         return self._failure or (f"{left} records were not acknowledged" if left else None)
 
     def close(self) -> None:
-        """Let the connection go."""
-        self._closed.set()
-
-    def _listen(self) -> None:
-        """Hear of acknowledgements while nothing is sent, too."""
-        while not self._closed.is_set():
-            self._producer.poll(0.2)
+        """Nothing to do: the connection goes with the object."""
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:

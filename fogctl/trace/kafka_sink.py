@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from fogctl.errors import FAILED, FogError
 from fogctl.inject.senders import Library, best, sender
 from fogctl.runtime.kafka_config import KafkaConnection
@@ -35,7 +33,6 @@ class KafkaSink:
         self._stop = stop
         self._open: dict[int, int] = {}
         """Of each chunk, by its place, how many records are not acknowledged yet."""
-        self._lock = threading.Lock()
         self._sender = sender(library or best(), connection, topic, LINGER_MS, self._acknowledged)
 
     def send(self, number: int, value: bytes) -> None:
@@ -71,10 +68,8 @@ class KafkaSink:
 
     def _acknowledged(self, number: int) -> None:
         place = (number - self._first) // CHUNK
-        with self._lock:  # two threads may hear of acknowledgements
-            self._open[place] -= 1
-            whole = not self._open[place]
-        if whole:
+        self._open[place] -= 1
+        if not self._open[place]:
             del self._open[place]
             start = self._first + place * CHUNK
             self._numbers.acknowledged(start, min(start + CHUNK, self._stop))

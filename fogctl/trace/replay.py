@@ -16,6 +16,9 @@ from fognetem.linux import realtime
 from numpy.typing import NDArray
 
 SWITCH_INTERVAL_S = 0.0005
+SHOW_EVERY_S = 0.5
+SLACK_S = 0.003
+"""Progress is shown when the next record is at least so far away."""
 REALTIME_PRIORITY = 10
 """Below the delay lines, which have 50."""
 REALTIME_UP_TO_PER_S = 5000
@@ -120,15 +123,21 @@ def replay(
     sent = 0
     records = _exactly(values, due_s.size)
     schedule = due_s.tolist()
+    shown_at = start
     for due, value in zip(schedule, records, strict=True):
-        ahead = start + due - clock.now()
+        now = clock.now()
+        ahead = start + due - now
+        silence = now - shown_at
+        if on_progress is not None and silence > (SHOW_EVERY_S if ahead > SLACK_S else 4 * SHOW_EVERY_S):
+            # In a pause, and in this thread: another one would hold this one up when it is needed.
+            on_progress(sent)
+            shown_at, now = now, clock.now()
+            ahead = start + due - now
         if ahead > 0:
             clock.sleep(ahead)
         late[sent] = clock.now() - start - due
         sink.send(first_number + sent, value)
         sent += 1
-        if on_progress is not None and sent % 1000 == 0:
-            on_progress(sent)
     sink.flush()
     if on_progress is not None:
         on_progress(sent)

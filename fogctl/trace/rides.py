@@ -52,8 +52,9 @@ class Rides:
 
     def values(self, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
         """Each ride as the CSV text that a streaming app receives, columns in SCHEMA's order."""
+        # Small batches: a replay waits while one is written out.
         plain = pa_csv.WriteOptions(include_header=False, quoting_style="none")
-        for batch in self.table.slice(start, None if stop is None else stop - start).to_batches(10_000):
+        for batch in self.table.slice(start, None if stop is None else stop - start).to_batches(1000):
             lines = io.BytesIO()
             pa_csv.write_csv(batch, lines, plain)
             yield from lines.getvalue().splitlines()
