@@ -110,10 +110,10 @@ def status(
     Example:
       sudo fogctl app status taxi
     """
-    from fogctl.runtime import supervisor
+    from fogctl.runtime import supervisor_report
 
     found = running_apps(testbed)
-    notes = supervisor.notes(found.running)
+    notes = supervisor_report.notes(found.running)
     data = {**found.status(name), "notes": notes}
     details = [*stage_details(data["stages"]), *(f"note: {note}" for note in notes)]
     emit(output, data, stages_table(name, data["stages"]), *details)

@@ -173,11 +173,11 @@ def list_faults(testbed: WhichOption = None, output: OutputOption = Format.table
       sudo fogctl fault list
       sudo fogctl fault list -o json
     """
-    from fogctl.runtime import fault_record, supervisor
+    from fogctl.runtime import fault_record, supervisor_report
 
     running = _running(testbed)
     active = fault_record.read(running.state.folder)
-    troubles = supervisor.troubles(running)
+    troubles = supervisor_report.troubles(running)
     data = {
         "testbed": running.testbed.name,
         "faults": [

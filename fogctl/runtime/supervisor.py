@@ -7,41 +7,34 @@ control node's control group, so `fogctl down` ends it with the node. `supervisi
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FogError
-from fogctl.runtime import change_lock, events, fault_record, faults, quota, supervised, supervision
-from fogctl.runtime.control import ask
-from fogctl.runtime.deployment import Deployment, from_json
-from fogctl.runtime.fault_record import Fault, Kind
-from fogctl.runtime.service import Services, ServiceStatus, alive
-from fogctl.runtime.supervision import (
-    History,
-    Key,
-    Lift,
-    Limit,
-    Print,
-    ReplicaSeen,
-    ServiceSeen,
-    StageSeen,
-    Start,
+from fogctl.runtime import (
+    change_lock,
+    events,
+    fault_record,
+    faults,
+    supervised,
+    supervision,
+    supervisor_report,
 )
+from fogctl.runtime.fault_record import Fault, Kind
+from fogctl.runtime.replicas import Replicas
+from fogctl.runtime.service import Services, ServiceStatus, alive
+from fogctl.runtime.supervision import History, ServiceSeen, Start
+from fogctl.runtime.supervisor_report import said
 from fogctl.testbed import lock
 from fogctl.testbed.running import Running
 
 CALM_TICK_S, BUSY_TICK_S = 1.0, 0.5
-REPORT = "supervisor.json"
 DELAY_LINE = "delay-line"
-WARM_PATIENCE_S = 30.0
-_EXECUTOR = b"CoarseGrainedExecutorBackend"
 _LOG_TAIL_BYTES = 16_384
 _LEAST_PAUSE_S = 0.02
 _RECENT_S = 10.0
@@ -56,20 +49,31 @@ class Supervisor:
         self._folder = running.state.folder
         self._services = Services(running)
         self._history: dict[str, History] = {}
-        self._settled: dict[Key, Print] = {}
-        self._lifted: dict[Key, float] = {}
-        self._registered: dict[Key, float] = {}
-        self._executors: dict[int, float] = {}
+        self._replicas = Replicas(running)
         self._log_ends: dict[str, int] = {}
         self._delay_line: int | None = None
         self._report = ""
+        self._as_of_ns = 0
 
     def run(self) -> None:
         """Watch until the testbed is gone."""
         while self._running.state.record.exists():
-            pause_s, pids = self.tick()
-            _wait_for_an_end(pids, pause_s)
-            _reap()
+            with said("looking"):
+                self._follow()
+                pause_s, pids = self.tick()
+                _wait_for_an_end(pids, pause_s)
+                _reap()
+                continue
+            time.sleep(CALM_TICK_S)
+
+    def _follow(self) -> None:
+        """The testbed as it is now: `fogctl up` may have changed its nodes, anybody its latencies."""
+        as_of_ns = self._running.state.record.stat().st_mtime_ns
+        if as_of_ns != self._as_of_ns:
+            self._running = Running.load(self._running.testbed.name, self._folder.parent)
+            self._services = Services(self._running)
+            self._replicas.follow(self._running)
+            self._as_of_ns = as_of_ns
 
     def tick(self) -> tuple[float, list[int]]:
         """Look once and act; answers how long to wait for the next look, and whose end would shorten that."""
@@ -80,13 +84,13 @@ class Supervisor:
         seen = [_seen(status) for status in statuses]
         lacking = supervision.missing(seen, held, down)
         self._start(lacking, now_s)
-        open_stages = self._settle(seen, members, down, now_s)
+        open_stages = self._replicas.settle(seen, members, down, now_s)
         line = self._watch_delay_line(broken, now_s)
         self._write_report(lacking)
         busy = bool(lacking or open_stages) or line is None
         pause_s = BUSY_TICK_S if busy else CALM_TICK_S
         ends = [fault.until_s - time.time() for fault in broken if fault.until_s is not None]
-        watched = [status.pid for status in statuses if status.pid is not None] + list(self._executors)
+        watched = [status.pid for status in statuses if status.pid is not None] + self._replicas.executors
         return max(0.0, min([pause_s, *ends])), watched + ([line] if line else [])
 
     # Faults that end by themselves
@@ -98,8 +102,9 @@ class Supervisor:
                 left.append(fault)
                 continue
             outside = self._outside() if fault.kind is Kind.delay_line else contextlib.nullcontext()
-            with _said(f"restoring {fault.name}"), outside:
-                faults.restore(Running.load(self._running.testbed.name, self._folder.parent), fault)
+            with said(f"restoring {fault.name}"), outside:
+                faults.restore(self._running, fault)
+                self._follow()
         return tuple(left)
 
     # Services
@@ -108,7 +113,7 @@ class Supervisor:
         reasons = {seen.name: self._reason(seen.name, now_s) for seen in lacking}
         for start in supervision.starts(lacking, self._history, reasons, now_s):
             if change_lock.holder(self._running, start.service.app) is None:
-                with _said(f"starting {start.service.name}"):
+                with said(f"starting {start.service.name}"):
                     self._start_one(start)
 
     def _start_one(self, start: Start) -> None:
@@ -157,105 +162,6 @@ class Supervisor:
         except OSError:
             return ""
 
-    # Replicas
-
-    def _settle(
-        self, seen: list[ServiceSeen], members: dict[int, str], down: frozenset[str], now_s: float
-    ) -> list[StageSeen]:
-        stages = self._stages({each.name: each.pid for each in seen}, members, now_s)
-        open_stages = supervision.unsettled(stages, self._settled, down)
-        for stage in open_stages:
-            if change_lock.holder(self._running, stage.app) is not None:
-                continue
-            with _said(f"settling {stage.app}.{stage.stage}"):
-                wanted = supervision.settle(stage, self._ready(stage, now_s))
-                with change_lock.supervising(self._running, stage.app):
-                    for action in wanted:
-                        self._help(action, now_s)
-        return open_stages
-
-    def _stages(self, pids: dict[str, int | None], members: dict[int, str], now_s: float) -> list[StageSeen]:
-        executors = self._executors_of(members, now_s)
-        found = []
-        for deployment in self._deployments():
-            for placement in deployment.stages:
-                prefix = f"{deployment.app}.{placement.stage}"
-                replicas = []
-                for replica in placement.replicas:
-                    worker = f"{prefix}.worker.{replica.node}"
-                    executor = executors.get(worker)
-                    age_s = now_s - self._executors[executor] if executor is not None else 0.0
-                    replicas.append(
-                        ReplicaSeen(replica.node, replica.share, pids.get(worker), executor, age_s)
-                    )
-                found.append(
-                    StageSeen(deployment.app, placement.stage, pids.get(f"{prefix}.driver"), tuple(replicas))
-                )
-        return found
-
-    def _executors_of(self, members: dict[int, str], now_s: float) -> dict[str, int]:
-        """For each Worker's service, the executor below it."""
-        found = {
-            owner: pid
-            for pid, owner in members.items()
-            if ".worker." in owner and _EXECUTOR in _command_of(pid)
-        }
-        self._executors = {pid: self._executors.get(pid, now_s) for pid in found.values()}
-        return found
-
-    def _deployments(self) -> list[Deployment]:
-        found = []
-        for path in sorted((self._folder / "apps").glob("*/deployment.json")):
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                found.append(from_json(json.loads(path.read_text())))
-        return found
-
-    def _ready(self, stage: StageSeen, now_s: float) -> list[str]:
-        """The nodes whose executors the driver has, warmed up, or registered for a good while."""
-        socket = self._folder / "apps" / stage.app / stage.stage / "runner.sock"
-        ready = []
-        try:
-            there = {executor["node"] for executor in ask(socket, {"ask": "status"})["executors"]}
-            for node in (replica.node for replica in stage.replicas):
-                key = (stage.app, stage.stage, node)
-                if node not in there:
-                    self._registered.pop(key, None)
-                    continue
-                since_s = self._registered.setdefault(key, now_s)
-                warm = ask(socket, {"ask": "warm", "node": node}).get("warm", True)
-                if warm or now_s - since_s > WARM_PATIENCE_S:
-                    ready.append(node)
-        except (FogError, KeyError):
-            pass
-        return ready
-
-    def _help(self, action: Lift | Limit, now_s: float) -> None:
-        key = (action.app, action.stage, action.node)
-        part = quota.part(action.app, action.stage)
-        share = self._share(key)
-        if share is None:
-            return  # it was removed since we looked
-        if isinstance(action, Lift):
-            if self._settled.pop(key, None) is not None or key not in self._lifted:
-                self._lifted[key] = now_s
-            quota.lift(self._running, action.node, part)
-            return
-        quota.limit(self._running, action.node, part, share)
-        self._settled[key] = action.fingerprint
-        self._registered.pop(key, None)
-        if (since_s := self._lifted.pop(key, None)) is not None:
-            facts = {"app": action.app, "stage": action.stage, "node": action.node}
-            events.append(self._folder, "replica ready", **facts, after_s=round(now_s - since_s, 2))
-
-    def _share(self, key: Key) -> float | None:
-        app, stage, node = key
-        for deployment in self._deployments():
-            for placement in deployment.stages if deployment.app == app else ():
-                for replica in placement.replicas if placement.stage == stage else ():
-                    if replica.node == node:
-                        return replica.share
-        return None
-
     # The delay line
 
     def _watch_delay_line(self, broken: Iterable[Fault], now_s: float) -> int | None:
@@ -274,8 +180,8 @@ class Supervisor:
         self._history[DELAY_LINE] = History(
             attempts, now_s, "ended by itself", (before.total if before else 0) + 1
         )
-        with _said("starting the delay line"), self._outside():
-            faults.start_delay_line(Running.load(self._running.testbed.name, self._folder.parent))
+        with said("starting the delay line"), self._outside():
+            faults.start_delay_line(self._running)
             facts = {"reason": "ended by itself", "attempt": attempts}
             events.append(self._folder, "restarted", service=DELAY_LINE, **facts)
         self._delay_line = faults.delay_line(self._running)
@@ -294,39 +200,10 @@ class Supervisor:
     # What others can read
 
     def _write_report(self, lacking: list[ServiceSeen]) -> None:
-        gone = {seen.name for seen in lacking}
-        report = json.dumps(
-            {
-                name: {**asdict(known), "next_start_s": known.next_start_s(), "missing": name in gone}
-                for name, known in self._history.items()
-            }
-        )
+        report = supervisor_report.text(self._history, {seen.name for seen in lacking})
         if report != self._report:
-            fresh = self._folder / f"{REPORT}.new"
-            fresh.write_text(report)
-            fresh.replace(self._folder / REPORT)
+            supervisor_report.write(self._folder, report)
             self._report = report
-
-
-def troubles(running: Running) -> list[str]:
-    """What the supervisor tries to start and cannot, one sentence each."""
-    try:
-        report = json.loads((running.state.folder / REPORT).read_text())
-    except (OSError, ValueError):
-        return []
-    said = []
-    for name, entry in sorted(report.items()):
-        fresh = entry["attempts"] > 2 and time.time() - entry["started_s"] < _RECENT_S
-        if entry["missing"] or fresh:
-            state = "does not run" if entry["missing"] else "is being started"
-            said.append(f"{name} {state}: {entry['reason']}; started again {entry['attempts']} times")
-    return said
-
-
-def notes(running: Running) -> list[str]:
-    """What a user should know who wonders at an app: active faults, and what cannot be started."""
-    broken = fault_record.read(running.state.folder)
-    return [f"{fault.describe()} (fogctl fault restore {fault.name})" for fault in broken] + troubles(running)
 
 
 def join(running: Running) -> None:
@@ -352,13 +229,6 @@ def main(name: str, state_dir: str) -> None:
 def _seen(status: ServiceStatus) -> ServiceSeen:
     service = status.service
     return ServiceSeen(service.name, service.node, service.restart, status.pid)
-
-
-def _command_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def _size(path: Path) -> int:
@@ -395,15 +265,6 @@ def _reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-
-
-@contextlib.contextmanager
-def _said(doing: str) -> Any:
-    """What goes wrong in the body is written to the log; the next look tries again."""
-    try:
-        yield
-    except (FogError, OSError) as error:
-        print(f"{time.strftime('%H:%M:%S')} {doing}: {error}", flush=True)
 
 
 if __name__ == "__main__":
