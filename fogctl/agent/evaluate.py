@@ -30,6 +30,9 @@ ENOUGH_SAMPLES = 2
 NEWS = 0.05
 """Others only if the model is off by more than this: a refit costs, and agreement teaches nothing."""
 STALLS_KEPT = 5
+WARM_UP_S = 20.0
+COLD_WEIGHT = 0.2
+"""Samples of so long after an addition count so much: new executors are slow at first."""
 
 
 def evaluate(seen: Observation, known: Knowledge, guard: Guard) -> Knowledge:
@@ -100,7 +103,9 @@ def _stage(
     settled = calm and _since(at_s, before.changed_at_s) >= guard.window
     if not settled or again or set(metrics.nodes) != set(placement.nodes):
         return stage
-    return replace(_with_samples(stage, metrics, placement, known), sampled_at_s=metrics.at_s)
+    warm = _since(at_s, before.grown_at_s) >= settling_s(before, guard) + WARM_UP_S
+    learned = _with_samples(stage, metrics, placement, known, 1.0 if warm else COLD_WEIGHT)
+    return replace(learned, sampled_at_s=metrics.at_s)
 
 
 def _since(at_s: float, event_s: float | None) -> float:
@@ -147,7 +152,11 @@ def _overloaded(metrics: StageMetrics, stage: StageKnowledge) -> bool:
 
 
 def _with_samples(
-    stage: StageKnowledge, metrics: StageMetrics, placement: StagePlacement, known: Knowledge
+    stage: StageKnowledge,
+    metrics: StageMetrics,
+    placement: StagePlacement,
+    known: Knowledge,
+    weight: float,
 ) -> StageKnowledge:
     """One more sample of a batch's cost; while overloaded, one of the MST too (Gesscale, section IV-C.1)."""
     if metrics.batch_rows < 1.0 or metrics.batch_ms <= 0.0:
@@ -162,6 +171,7 @@ def _with_samples(
             batch_rows=metrics.batch_rows,
             partitions=stage.facts.rounds,
             share=round(share, 4),
+            weight=weight,
         )
 
     batch = sample(1e3 * metrics.batch_rows / metrics.batch_ms)
@@ -175,7 +185,11 @@ def _with_samples(
 
 def _tells_something(sample: Sample, stage: StageKnowledge) -> bool:
     """Whether a sample is news: its configuration was hardly seen, or the model does not foretell it."""
-    same = sum(1 for old in stage.batches if _configuration(old) == _configuration(sample))
+    same = sum(
+        1
+        for old in stage.batches
+        if _configuration(old) == _configuration(sample) and old.weight >= sample.weight
+    )
     model = stage.model("batch")
     if same < ENOUGH_SAMPLES or model is None:
         return True

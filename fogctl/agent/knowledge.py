@@ -71,6 +71,8 @@ class StageKnowledge:
     """When its replicas or shares were last changed."""
     scaled_at_s: float | None = None
     """When its replicas were."""
+    grown_at_s: float | None = None
+    """When one was added: new ones are slow at first."""
     sampled_at_s: float = 0.0
     """The newest batch that a sample was made of."""
 

@@ -194,9 +194,9 @@ class Agent:
                 if wish.scale is not None:
                     record = record.having(wish.stage, in_since_s=None, in_nodes=())
             stage = replace(known.stage(wish.stage), changed_at_s=now)
-            known = known.with_stage(
-                wish.stage, stage if wish.scale is None else replace(stage, scaled_at_s=now)
-            )
+            stage = stage if wish.scale is None else replace(stage, scaled_at_s=now)
+            stage = stage if not wish.added else replace(stage, grown_at_s=now)
+            known = known.with_stage(wish.stage, stage)
         self.state = replace(self.state, learned=Learned.of(known), record=record)
 
     def _observed_nothing(self) -> Observation:

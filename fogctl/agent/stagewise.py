@@ -25,8 +25,8 @@ class StageView:
     placement: StagePlacement
     nodes: tuple[str, ...]
     """Where it runs; nodes that do not answer any more are left out."""
-    since_scaled_s: float = math.inf
-    """Since its replicas were last changed."""
+    since_grown_s: float = math.inf
+    """Since a replica was last added."""
     room: Mapping[str, float] = field(default_factory=dict)
     """What is free of each edge node that answers, 0 to 1, in the testbed's order; earlier stages of the same
     plan come first."""
@@ -83,8 +83,8 @@ def decide_each(seen: Observation, known: Knowledge, decide: Callable[[StageView
             actions += moved.actions
             reasons.append(f"{name}: {moved.reason}")
             continue
-        scaled = known.stage(name).scaled_at_s
-        since = math.inf if scaled is None else seen.at_s - scaled
+        grown = known.stage(name).grown_at_s
+        since = math.inf if grown is None else seen.at_s - grown
         plan = decide(StageView(name, metrics, known.stage(name), placement, nodes, since, dict(room)))
         for action in plan.actions:
             if isinstance(action, Scale):

@@ -16,7 +16,16 @@ from fogctl.runtime import deployment as deployments
 from fogctl.runtime.deployment import Deployment
 
 VERSION = 1
-_LEARNED = ("saturated", "batches", "stalls_s", "lags", "changed_at_s", "scaled_at_s", "sampled_at_s")
+_LEARNED = (
+    "saturated",
+    "batches",
+    "stalls_s",
+    "lags",
+    "changed_at_s",
+    "scaled_at_s",
+    "grown_at_s",
+    "sampled_at_s",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def ok(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout
 
 
-def until(what: Callable[[], object], why: str, patience_s: float = 120.0) -> None:
+def until(what: Callable[[], object], why: str, patience_s: float = 240.0) -> None:
     deadline = time.monotonic() + patience_s
     while not what():
         assert time.monotonic() < deadline, why
@@ -50,7 +50,7 @@ def until(what: Callable[[], object], why: str, patience_s: float = 120.0) -> No
 
 @pytest.fixture
 def bed(fogctl: Fogctl, tmp_path: Path, name: str) -> Running:
-    """A control node, a broker and three Pis at 5, 20 and 5 ms."""
+    """A control node, a broker and three Pis at 5, 40 and 5 ms."""
     (tmp_path / "testbed.yaml").write_text(
         f"""
 name: {name}
@@ -103,9 +103,7 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
         )
     )
     assert [json.loads(line)["what"] for line in advice.splitlines()][:2] == ["agent started", "decision"]
-    assert not list(events.read(bed.state.folder)) or all(
-        event["what"] != "agent started" for event in events.read(bed.state.folder)
-    )
+    assert all(event["what"] != "agent started" for event in events.read(bed.state.folder))
     replay = subprocess.Popen(
         [*fogctl_argv, "trace", "replay", "rides.csv", "--app", "toil", "--speed", "40", "-o", "json"],
         cwd=tmp_path,

@@ -64,7 +64,7 @@ class Capacity:
 
 def overloaded(stage: StageView, warm_up_s: float) -> bool:
     """Whether the stage falls behind although its replicas are at full speed."""
-    return stage.known.overloaded and stage.since_scaled_s >= warm_up_s
+    return stage.known.overloaded and stage.since_grown_s >= warm_up_s
 
 
 def node_sets(stage: StageView, known: Knowledge, share: float) -> Iterator[tuple[str, ...]]:

@@ -65,7 +65,7 @@ class Hybrid:
             if level is not None and level > x + _SAME:
                 return self._shares(stage, capacity, level, f"needs {target:.0f} records/s", numbers)
             return self._out(stage, known, capacity, now, numbers)
-        if stage.since_scaled_s < self.warm_up_s or catching_up(stage.metrics, stage.known):
+        if stage.since_grown_s < self.warm_up_s or catching_up(stage.metrics, stage.known):
             return Plan.keep("nothing is taken away until the last change has settled", numbers)
         for nodes in node_sets(stage, known, min(self.levels)):
             if len(nodes) >= stage.replicas:

@@ -249,7 +249,7 @@ def test_what_a_stage_does_while_overloaded_corrects_the_model_but_not_while_it_
     world = make.scene(("pi1",), input_rate=55.0, processed_rate=45.0, known=given)
     assert nodes_of(policy("gesscale-spark").decide(world.seen, world.known)) == ("pi1", "pi2")
     fresh = make.scene(
-        ("pi1",), input_rate=55.0, processed_rate=45.0, known={**given, "scaled_at_s": make.now - 10.0}
+        ("pi1",), input_rate=55.0, processed_rate=45.0, known={**given, "grown_at_s": make.now - 10.0}
     )
     assert policy("gesscale-spark").decide(fresh.seen, fresh.known).actions == ()
 
