@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 from fogctl.agent import policy as policies
 from fogctl.agent.loop import Agent
+from fogctl.agent.policy import Policy
 from fogctl.agent.settings import AgentSettings
 from fogctl.agent.store import MemoryStore, Store
 from fogctl.errors import FAILED, REFUSED, FogError
 from fogctl.experiment import agent_store, calibrate, ideal
 from fogctl.experiment import manifest as manifests
-from fogctl.experiment.experiment import Experiment, Part
+from fogctl.experiment.experiment import Experiment, Part, PolicyUse
 from fogctl.experiment.folder import RunFolder
 from fogctl.experiment.metrics import RowWriter
 from fogctl.experiment.plant import Plant, Session
@@ -41,7 +42,7 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
     Whatever happens, the testbed is taken down and what was measured is kept.
     """
     for use in experiment.policies:  # before anything is touched
-        policies.make(use.name, dict(use.options))
+        _policy(use, 0)
     manifest = manifests.begin(experiment, plant, folder)
     try:
         manifest["warnings"] = plant.check()
@@ -78,6 +79,15 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
     manifest["state"], manifest["ended"] = "done", manifests.now()
     folder.save_manifest(manifest)
     return manifest
+
+
+def _policy(use: PolicyUse, seed: int) -> Policy:
+    """The policy with its options; one that chooses at random gets the repetition's seed."""
+    options = dict(use.options)
+    kind: Any = policies.load(use.name)
+    if "seed" in getattr(kind, "__dataclass_fields__", {}):
+        options.setdefault("seed", seed)
+    return policies.make(use.name, options)
 
 
 def _verify(experiment: Experiment, plant: Plant, folder: RunFolder, manifest: dict[str, Any]) -> None:
@@ -174,7 +184,7 @@ def _replay(
     agent = Agent(
         session.target,
         experiment.app.name,
-        policies.make(part.policy.name, dict(part.policy.options)),
+        _policy(part.policy, part.seed),
         settings,
         store,
         log,
