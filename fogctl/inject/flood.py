@@ -23,7 +23,7 @@ from fogctl.runtime.sent_numbers import SentNumbers
 TICK_S = 0.005
 """At a given rate, records go out in bundles this far apart."""
 _BUNDLE = 1000
-_LATE_S = 0.1
+_LATE_S = 0.25
 """An injection that ends so much behind its schedule did not hold its rate."""
 _MOSTLY = 0.2
 """A process that waited this share of its time for the broker was not what held things up."""
