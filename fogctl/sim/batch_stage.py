@@ -56,14 +56,14 @@ class BatchStage:
         self.pool = pool
         if not pool.nodes:
             return
-        p, n, parts = self.parameters, len(pool.nodes), self.stage.partitions
-        speed = pool.speed(parts)
-        tasks = p.tasks(n, parts)
-        self._fixed_s = p.fixed_s(n, parts, pool.rtt_max_ms)
+        p, n, parts, slots = self.parameters, len(pool.nodes), self.stage.partitions, self.stage.slots
+        speed = pool.speed(-(-parts // slots))
+        self._fixed_s = p.fixed_s(n, parts, pool.rtt_max_ms, slots)
         self._per_row_s = p.per_row_s(n, parts, speed)
         self._idle_s = p.k0 * p.trip_s(pool.rtt_max_ms)
-        self._start_cpu_s = p.startup_cpu * p.tau_s * tasks
-        self.max_rows = p.max_rows(self.stage.freshness_ms / 1e3, n, parts, pool.rtt_max_ms, speed)
+        self._start_cpu_s = p.startup_cpu * p.tau_s * p.tasks(n, parts, slots)
+        freshness_s = self.stage.freshness_ms / 1e3
+        self.max_rows = p.max_rows(freshness_s, n, parts, pool.rtt_max_ms, speed, slots)
 
     def stall(self, at_s: float, seconds: float) -> None:
         """No batch starts for that long; one that runs is finished first."""
@@ -135,7 +135,7 @@ class BatchStage:
             stage=self.stage.name,
             at_s=now_s,
             nodes=self.pool.nodes,
-            slots=len(self.pool.nodes),
+            slots=len(self.pool.nodes) * self.stage.slots,
             input_rate=arrived,
             processed_rate=processed,
             lag=lag,

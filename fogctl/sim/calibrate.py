@@ -24,6 +24,7 @@ class StageRun:
 
     looks: Sequence[StageMetrics]
     partitions: int
+    """Of its topics, over the slots of a replica."""
     shares: Callable[[float], float] = lambda _at_s: 1.0
     """The share of its replicas at a time."""
     stalls_s: Mapping[str, Sequence[float]] | None = None

@@ -101,7 +101,7 @@ def ideal_curve(
         now = (times >= begin) & (times < end)
         if now.any():
             far = [max((rtt[origin, node.name] for origin in origins), default=0.0) for node in edge]
-            msts = best_sets(far, mst, speeds, stage.partitions)[1]
+            msts = best_sets(far, mst, speeds, -(-stage.partitions // stage.slots))[1]
             answer[now] = ideal_supply(wanted[now], msts)
         begin = end
         rtt |= {pair: value for pair, value in pairs.items() if pair in rtt}
@@ -111,7 +111,8 @@ def ideal_curve(
 def _mst(
     parameters: StageParameters, stage: Stage, n: int, rtt_max_ms: float, speed: float = 1.0, /
 ) -> float:
-    return parameters.mst(n, rtt_max_ms, stage.freshness_ms / 1e3, stage.partitions, speed)
+    freshness_s = stage.freshness_ms / 1e3
+    return parameters.mst(n, rtt_max_ms, freshness_s, stage.partitions, speed, stage.slots)
 
 
 def _counts(far: NDArray[np.float64]) -> range:

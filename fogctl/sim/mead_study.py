@@ -13,7 +13,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -46,8 +46,10 @@ Decide = Callable[[Observation, Knowledge], Plan]
 STAGES = {"parser": ("lines", "entries"), "counter": ("entries", "counts"), "matcher": ("entries", "matches")}
 EVERY_S, REACTIVE_EVERY_S = 60.0, 10.0
 """The paper's intervals: models every minute, thresholds every ten seconds."""
-LOADS = {"parser": 0.10, "counter": 0.08, "matcher": 0.36}
-"""Utilisation of each stage at full share: the matcher is the bottleneck, at 90 % of the lowest level."""
+LOADS = {"parser": 0.10, "counter": 0.08}
+MATCHER_LOAD = {"synt": 0.36, "bc": 0.39}
+"""Utilisation of each stage at full share: the matcher is the bottleneck. The paper prints no loads; with
+these, M/G/1 misses the tightest mean target by about as much as there (BC: 0.93 s here, 0.91 s there)."""
 MEAN_S = {"synt": (0.1, 0.2, 0.3), "bc": (0.3, 0.5, 0.75)}
 P95_S = {"synt": (0.5, 0.75), "bc": (0.5, 1.0)}
 PAPER = {
@@ -116,9 +118,11 @@ def bc(folder: Path) -> Timed | None:
     return Timed(times[times < 1800.0])
 
 
-def run(arrivals: Timed, decide: Decide, every_s: float, seed: int = 0) -> tuple[Vector, float]:
+def run(
+    arrivals: Timed, decide: Decide, every_s: float, seed: int = 0, matcher: float = MATCHER_LOAD["synt"]
+) -> tuple[Vector, float]:
     """Response times along the matcher's path, and the mean share of all stages in per cent."""
-    target = SimTarget(_simulation(arrivals, seed))
+    target = SimTarget(_simulation(arrivals, seed, {**LOADS, "matcher": matcher}))
     facts = target.facts("logs")
     known = Knowledge(
         target.latencies, facts.origins, facts.edge, {s.stage: StageKnowledge(s) for s in facts.stages}
@@ -161,7 +165,7 @@ def study(
             kept[key] = fit_maps(gaps, best)
         return kept[key]
 
-    careful = Mead().caution
+    careful, load = Mead().caution, MATCHER_LOAD[trace]
     models: dict[str, tuple[Model, float]] = {
         "M/G/1": (poisson, 1.0),
         "GI/G/1": (independent, 1.0),
@@ -178,14 +182,14 @@ def study(
             say(f"{trace} {seed}: {figure} {target_s} s, {name}")
             own = caution > 1.0  # the paper's algorithm looks at no backlog
             targets = Targets(1e3 * target_s, percentile, clear_backlog=own, caution=caution)
-            times, cpu = run(arrivals, partial(targets.decide, model=model), EVERY_S, seed)
+            times, cpu = run(arrivals, partial(targets.decide, model=model), EVERY_S, seed, load)
             paper = printed.get(name) or (None, None)
             yield Outcome(trace, seed, figure, target_s, name, _figure(times, percentile), cpu, *paper)
     for figure, percentile in (("mean", None), ("p95", 0.95)):
         say(f"{trace} {seed}: {figure}, thresholds and full share")
-        times, cpu = run(arrivals, ThresholdVertical().decide, REACTIVE_EVERY_S, seed)
+        times, cpu = run(arrivals, ThresholdVertical().decide, REACTIVE_EVERY_S, seed, load)
         yield Outcome(trace, seed, figure, None, "threshold", _figure(times, percentile), cpu)
-        times, cpu = run(arrivals, _static, EVERY_S, seed)
+        times, cpu = run(arrivals, _static, EVERY_S, seed, load)
         yield Outcome(trace, seed, figure, None, "static 100 %", _figure(times, percentile), cpu)
 
 
@@ -197,7 +201,7 @@ def _figure(times: Vector, percentile: float | None) -> float:
     return float(times.mean() if percentile is None else np.quantile(times, percentile))
 
 
-def _simulation(arrivals: Timed, seed: int) -> Simulation:
+def _simulation(arrivals: Timed, seed: int, loads: Mapping[str, float]) -> Simulation:
     stages = tuple(
         Stage(name, name, (source,), output, 1, 5000.0, 1 << 28, Mode.real_time, ())
         for name, (source, output) in STAGES.items()
@@ -211,7 +215,7 @@ def _simulation(arrivals: Timed, seed: int) -> Simulation:
     rate = arrivals.total / arrivals.end_s
     parameters = {
         name: StageParameters(mu_per_s=rate / load, beta=1.0, reference_cores=1.0, service_scv=0.5)
-        for name, load in LOADS.items()
+        for name, load in loads.items()
     }
     deployment = place(app, {name: [name] for name in STAGES}, ())
     return Simulation(testbed, app, {"lines": arrivals}, deployment, parameters, seed=seed)

@@ -103,9 +103,9 @@ class StageParameters:
             **{"noise": model.noise, **others},
         )
 
-    def tasks(self, replicas: int, partitions: int) -> int:
-        """m: how many tasks of a batch the busiest replica runs, one after another."""
-        return -(-partitions // replicas)
+    def tasks(self, replicas: int, partitions: int, slots: int = 1) -> int:
+        """m: how many rounds of tasks the busiest replica runs, one after another."""
+        return -(-partitions // (replicas * slots))
 
     def trip_s(self, rtt_ms: float) -> float:
         """What one round trip costs: short ones hide behind work, long ones cost more than themselves."""
@@ -115,32 +115,45 @@ class StageParameters:
         """Seconds that one more row adds to a batch; replicas without a task do not help."""
         return 1.0 / (self.mu_per_s * speed * math.pow(min(replicas, partitions), self.beta))
 
-    def fixed_s(self, replicas: int, partitions: int, rtt_ms: float) -> float:
+    def fixed_s(self, replicas: int, partitions: int, rtt_ms: float, slots: int = 1) -> float:
         """Seconds of a batch that do not depend on its rows."""
-        m = self.tasks(replicas, partitions)
+        m = self.tasks(replicas, partitions, slots)
         return self.tau_s * m + (self.k0 + self.k1 * m) * self.trip_s(rtt_ms)
 
     def batch_s(
-        self, rows: float, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0
+        self, rows: float, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0, slots: int = 1
     ) -> float:
         """How long a batch takes, without noise."""
-        return self.fixed_s(replicas, partitions, rtt_ms) + rows * self.per_row_s(replicas, partitions, speed)
+        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, slots)
+        return fixed_s + rows * self.per_row_s(replicas, partitions, speed)
 
     def max_rows(
-        self, freshness_s: float, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0
+        self,
+        freshness_s: float,
+        replicas: int,
+        partitions: int,
+        rtt_ms: float,
+        speed: float = 1.0,
+        slots: int = 1,
     ) -> int:
         """The largest batch that the freshness bound allows: where the live rule (`batch_size`) settles."""
-        fixed_s = self.fixed_s(replicas, partitions, rtt_ms)
+        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, slots)
         # The rule sees the median deviation of the batches, 0.67 of a standard deviation.
         room_s = max(AIM * freshness_s / (1.0 + 0.67 * self.noise) - fixed_s, LEAST_WORK * fixed_s)
         return max(1, int(room_s / self.per_row_s(replicas, partitions, speed) + 1e-9))
 
     def mst(
-        self, replicas: int, rtt_max_ms: float, freshness_s: float, partitions: int, speed: float = 1.0
+        self,
+        replicas: int,
+        rtt_max_ms: float,
+        freshness_s: float,
+        partitions: int,
+        speed: float = 1.0,
+        slots: int = 1,
     ) -> float:
         """Records a second sustained at the freshness bound."""
-        rows = self.max_rows(freshness_s, replicas, partitions, rtt_max_ms, speed)
-        return rows / self.batch_s(rows, replicas, partitions, rtt_max_ms, speed)
+        rows = self.max_rows(freshness_s, replicas, partitions, rtt_max_ms, speed, slots)
+        return rows / self.batch_s(rows, replicas, partitions, rtt_max_ms, speed, slots)
 
 
 def to_json(parameters: StageParameters) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class QueueStage:
             stage=self.stage.name,
             at_s=now_s,
             nodes=self.pool.nodes,
-            slots=len(self.pool.nodes),
+            slots=len(self.pool.nodes) * self.stage.slots,
             input_rate=arrived,
             processed_rate=rate,
             lag=lag,

@@ -232,33 +232,53 @@ class Simulation:
                     self._configure(placement.stage)
         self._log("latency", a=a, b=b, rtt_ms=path.rtt_ms)
 
-    def change(self, step: Change) -> None:
-        """Make one change and let the time pass that it takes; FogError if it cannot be made."""
-        placement = self.deployment.stage(step.stage)
-        stalls = self.stages[step.stage].parameters.stalls
-        match step:
-            case AddReplica(stage, replica):
-                if replica.node in self._down:
-                    raise FogError(f"node {replica.node} does not answer", exit_code=FAILED)
-                self.advance(self.now_s + stalls.add_takes_s)
-                if replica.node in self._down:
-                    raise FogError(f"node {replica.node} was lost meanwhile", exit_code=FAILED)
-                self._place(placement, (*placement.replicas, replica))
+    def change(self, *wave: Change) -> None:
+        """Make changes that belong together and let the time pass that they take; FogError if one cannot be.
+
+        Replicas that are added together start together and stall a stage once, as on a live testbed.
+        """
+        adding = [step for step in wave if isinstance(step, AddReplica)]
+        if adding:
+            self._add(adding)
+        for step in wave:
+            match step:
+                case AddReplica():
+                    pass
+                case RemoveReplica(stage, replica):
+                    self._remove(stage, replica.node)
+                case SetShare(stage, replica):
+                    old = self.deployment.stage(stage)
+                    self._place(old, tuple(replica if r.node == replica.node else r for r in old.replicas))
+                case _:
+                    raise FogError(
+                        f"a simulated app cannot {step.describe()}", hint="make another Simulation"
+                    )
+
+    def _add(self, steps: Sequence[AddReplica]) -> None:
+        names = [step.replica.node for step in steps]
+        if lost := [node for node in names if node in self._down]:
+            raise FogError(f"node {lost[0]} does not answer", exit_code=FAILED)
+        stages = list(dict.fromkeys(step.stage for step in steps))
+        self.advance(self.now_s + max(self.stages[s].parameters.stalls.add_takes_s for s in stages))
+        if lost := [node for node in names if node in self._down]:
+            raise FogError(f"node {lost[0]} was lost meanwhile", exit_code=FAILED)
+        for stage in stages:
+            old = self.deployment.stage(stage)
+            new = tuple(step.replica for step in steps if step.stage == stage)
+            self._place(old, (*old.replicas, *new))
+            for replica in new:
                 self._warm_up(stage, replica.node)
-                self._stall(stage, stalls.out_s, "out")
-            case RemoveReplica(stage, replica):
-                self.advance(self.now_s + stalls.remove_takes_s)
-                rest = tuple(r for r in placement.replicas if r.node != replica.node)
-                alive = replica.node not in self._down
-                self._place(placement, rest)
-                if alive:
-                    self._stall(stage, stalls.in_s, "in")
-            case SetShare(stage, replica):
-                self._place(
-                    placement, tuple(replica if r.node == replica.node else r for r in placement.replicas)
-                )
-            case _:
-                raise FogError(f"a simulated app cannot {step.describe()}", hint="make another Simulation")
+            self._stall(stage, self.stages[stage].parameters.stalls.out_s, "out")
+
+    def _remove(self, stage: str, node: str) -> None:
+        if node not in self.deployment.stage(stage).nodes:
+            return  # undone before it had been added
+        stalls = self.stages[stage].parameters.stalls
+        self.advance(self.now_s + stalls.remove_takes_s)
+        old = self.deployment.stage(stage)
+        self._place(old, tuple(replica for replica in old.replicas if replica.node != node))
+        if node not in self._down:
+            self._stall(stage, stalls.in_s, "in")
 
     # Inner workings
 

@@ -15,7 +15,8 @@ from fogctl.agent.target import Facts
 from fogctl.errors import FogError
 from fogctl.metrics.values import NodeMetrics, StageMetrics
 from fogctl.runtime import deployment as deployments
-from fogctl.runtime.deployment import Change, Deployment
+from fogctl.runtime.carry_out import carry_out
+from fogctl.runtime.deployment import Deployment
 from fogctl.sim.simulation import REPLICA_BYTES, Simulation
 from fogctl.sim.streams import Timed
 from fogctl.testbed.model import Role
@@ -63,7 +64,9 @@ class SimTarget:
         testbed = self.simulation.testbed
         return Facts(
             stages=tuple(
-                StageFacts(s.name, s.partitions, s.freshness_ms / 1e3, s.inputs, s.output, REPLICA_BYTES)
+                StageFacts(
+                    s.name, s.partitions, s.freshness_ms / 1e3, s.inputs, s.output, REPLICA_BYTES, s.slots
+                )
                 for s in self.simulation.app.stages
             ),
             edge=tuple(
@@ -115,20 +118,13 @@ class SimTarget:
                 raise FogError(f"stage {action.stage} has no replica on {action.node}")
         wanted = recovery.wanted(plan, self.simulation.deployment)
         deployments.check([wanted], self.simulation.testbed)
-        done: list[Change] = []
-        try:
-            for step in deployments.changes(self.simulation.deployment, wanted):
-                self.simulation.change(step)
-                done.append(step)
-        except FogError as error:
-            for step in reversed(done):
-                back = deployments.inverse(step)
-                if back is not None:
-                    self.simulation.change(back)
-            raise FogError(
-                error.message, hint="what had been changed was undone", exit_code=error.exit_code
-            ) from error
+        steps = deployments.changes(self.simulation.deployment, wanted)
+        carry_out(steps, lambda wave: self.simulation.change(*wave), "make another simulation", _quiet)
 
     def _check(self, app: str) -> None:
         if app != self.simulation.app.name:
             raise FogError(f"app {app} is not deployed", hint=f"deployed: {self.simulation.app.name}")
+
+
+def _quiet(_: str) -> None:
+    """Nobody listens."""

@@ -20,6 +20,7 @@ class ThresholdVertical:
     """One share level up above 70 % utilisation, one down below 50 %; knows no response time."""
 
     name: ClassVar[str] = "threshold-vertical"
+    wants_arrivals: ClassVar[bool] = False
     up_above: float = 0.70
     down_below: float = 0.50
     levels: tuple[float, ...] = LEVELS

@@ -58,6 +58,27 @@ def test_a_new_replica_takes_its_time_stalls_once_and_is_cold_at_first(world) ->
     assert sim.supply["work"] == [(0.0, 1), (106.0, 2)]
 
 
+def test_replicas_that_are_added_together_take_the_time_and_the_stall_of_one(world) -> None:
+    sim = world.simulation(constant(500.0), ["e1"], with_stalls())
+    sim.advance(100.0)
+    sim.change(AddReplica("work", Replica("e2")), AddReplica("work", Replica("e3")))
+    assert sim.now_s == 106.0
+    sim.advance(200.0)
+    assert sim.stage_metrics()[0].nodes == ("e1", "e2", "e3")
+    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(4.0)]
+
+
+def test_slots_let_a_replica_run_its_tasks_at_once(world) -> None:
+    # Four partitions on one replica: four rounds of 0.1 s with one slot, one with four.
+    app = world.app(("work", "records", "done"), slots=4)
+    sim = world.simulation(constant(500.0), ["e1"], QUIET, app=app)
+    sim.advance(100.0)
+    (seen,) = sim.stage_metrics()
+    assert seen.slots == 4
+    assert seen.max_rows == 440
+    assert seen.processed_rate == pytest.approx(440 / 4.5, rel=0.01)
+
+
 def test_removing_a_replica_stalls_less(world) -> None:
     sim = world.simulation(constant(500.0), ["e1", "e2"], with_stalls())
     sim.advance(100.0)
