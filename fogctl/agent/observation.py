@@ -34,6 +34,16 @@ class Observation:
     others: Mapping[str, float] = field(default_factory=dict)
     """By node: the shares that replicas of other apps have there."""
     host: HostMetrics | None = None
+    _by_node: dict[str, NodeMetrics] = field(init=False, repr=False, compare=False)
+    _given: dict[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        given = dict(self.others)
+        for placement in self.deployment.stages:
+            for replica in placement.replicas:
+                given[replica.node] = given.get(replica.node, 0.0) + replica.share
+        object.__setattr__(self, "_by_node", {metrics.node: metrics for metrics in self.nodes})
+        object.__setattr__(self, "_given", given)
 
     def stage(self, name: str) -> StageMetrics | None:
         """The metrics of a stage; None if it did not answer."""
@@ -41,7 +51,7 @@ class Observation:
 
     def node(self, name: str) -> NodeMetrics | None:
         """The metrics of a node; None if it did not answer."""
-        return next((found for found in self.nodes if found.node == name), None)
+        return self._by_node.get(name)
 
     def placement(self, stage: str) -> StagePlacement:
         """Where a stage runs; FogError if the app has no such stage."""
@@ -49,13 +59,7 @@ class Observation:
 
     def free_share(self, node: str) -> float:
         """What no replica of any app has of a node, 0 to 1."""
-        own = sum(
-            replica.share
-            for placement in self.deployment.stages
-            for replica in placement.replicas
-            if replica.node == node
-        )
-        return max(0.0, WHOLE - own - self.others.get(node, 0.0))
+        return max(0.0, WHOLE - self._given.get(node, 0.0))
 
     def cpu_utilisation(self, stage: str) -> float | None:
         """Cores used over cores allowed, on the nodes of a stage together; None where no node tells both."""

@@ -53,10 +53,9 @@ class StageView:
 
     def free(self, share: float = WHOLE) -> tuple[str, ...]:
         """Nodes where another replica with that share has room, in the testbed's order."""
+        taken = set(self.placement.nodes)
         return tuple(
-            node
-            for node, free in self.room.items()
-            if node not in self.placement.nodes and free + _ROUNDING >= share
+            node for node, free in self.room.items() if node not in taken and free + _ROUNDING >= share
         )
 
 

@@ -38,12 +38,14 @@ class Wish:
     @property
     def added(self) -> tuple[str, ...]:
         """Nodes that would get a replica, in the policy's order."""
-        return tuple(n for n in self.scale.nodes if n not in self.before.nodes) if self.scale else ()
+        there = set(self.before.nodes)
+        return tuple(n for n in self.scale.nodes if n not in there) if self.scale else ()
 
     @property
     def removed(self) -> tuple[str, ...]:
         """Nodes that would lose theirs."""
-        return tuple(n for n in self.before.nodes if n not in self.scale.nodes) if self.scale else ()
+        wanted = set(self.scale.nodes) if self.scale else set()
+        return tuple(n for n in self.before.nodes if n not in wanted) if self.scale else ()
 
     @property
     def empty(self) -> bool:

@@ -50,12 +50,15 @@ class Capacity:
 
     def rate(self, nodes: Sequence[str], share: float) -> float:
         """Records a second that replicas with this share on these nodes sustain; 0 for no node."""
-        if not nodes:
+        return self.rate_of(len(nodes), self.known.rtt_max_ms(nodes), share)
+
+    def rate_of(self, replicas: int, rtt_max_ms: float, share: float) -> float:
+        """The same for so many replicas, the farthest that far away."""
+        if replicas == 0:
             return 0.0
-        where = (len(nodes), self.known.rtt_max_ms(nodes))
         # D is affine in the rows: a fixed time and a time for each row.
-        one = self.model.batch_seconds(*where, _ROWS, self.partitions, share)
-        two = self.model.batch_seconds(*where, 2 * _ROWS, self.partitions, share)
+        one = self.model.batch_seconds(replicas, rtt_max_ms, _ROWS, self.partitions, share)
+        two = self.model.batch_seconds(replicas, rtt_max_ms, 2 * _ROWS, self.partitions, share)
         per_row = (two - one) / _ROWS
         fixed = max(0.0, one - _ROWS * per_row)
         rows = max(FILL * self.freshness_s - fixed, LEAST_WORK * fixed) / per_row
@@ -67,19 +70,48 @@ def overloaded(stage: StageView, warm_up_s: float) -> bool:
     return stage.known.overloaded and stage.since_grown_s >= warm_up_s
 
 
-def node_sets(stage: StageView, known: Knowledge, share: float) -> Iterator[tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Some of a stage's own nodes and some free ones, nearest first each; or the nearest of all."""
+
+    own: tuple[str, ...]
+    free: tuple[str, ...]
+    own_count: int
+    free_count: int
+    rtt_max_ms: float
+
+    @property
+    def size(self) -> int:
+        """How many nodes."""
+        return self.own_count + self.free_count
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their names, those the stage has first."""
+        return (*self.own[: self.own_count], *self.free[: self.free_count])
+
+
+def node_sets(stage: StageView, known: Knowledge, share: float) -> Iterator[NodeSet]:
     """Sets worth considering, smallest first: nodes the stage has before others, near before far.
 
-    For each size the set that keeps what runs (farthest removed, nearest added) and, where it is another one,
-    the set of the nearest nodes of all.
+    For each size the set that keeps what runs (farthest removed, nearest added) and, where that is tighter,
+    the set of the nearest nodes of all. Names are put together only for the set that is chosen.
     """
-    kept = known.nearest_first(stage.nodes)
+    own = known.nearest_first(stage.nodes)
     free = known.nearest_first(stage.free(share))
-    nearest = known.nearest_first((*kept, *free))
+    far = {node: known.distance_ms(node) for node in (*own, *free)}
+    near = known.nearest_first(far)
+    mine = set(own)
     # The user's limit does not force a larger stage to shrink.
-    most = min(len(nearest), max(stage.known.max_replicas, stage.replicas))
-    for size in range(max(1, stage.known.min_replicas), most + 1):
-        grown = (*kept[:size], *free[: max(0, size - len(kept))])
-        yield grown
-        if set(grown) != set(nearest[:size]):
-            yield nearest[:size]
+    most = min(len(near), max(stage.known.max_replicas, stage.replicas))
+    stay = 0
+    for size in range(1, most + 1):
+        stay += near[size - 1] in mine
+        kept = min(size, len(own))
+        added = size - kept
+        farthest = max(far[own[kept - 1]], far[free[added - 1]] if added else 0.0)
+        if size < stage.known.min_replicas:
+            continue
+        yield NodeSet(own, free, kept, added, farthest)
+        if far[near[size - 1]] < farthest:
+            yield NodeSet(own, free, stay, size - stay, far[near[size - 1]])

@@ -49,11 +49,12 @@ class GesscaleSpark:
         numbers |= {"mst": now, "correction": capacity.correction}
         if overloaded(stage, self.warm_up_s) or now < needed:
             return self._out(stage, known, capacity, now, numbers)
-        for nodes in node_sets(stage, known, stage.share):
-            if len(nodes) >= stage.replicas:
+        for found in node_sets(stage, known, stage.share):
+            if found.size >= stage.replicas:
                 break
-            rate = capacity.rate(nodes, stage.share)
-            if set(nodes) <= set(stage.nodes) and rate >= needed * (1.0 + self.spare):
+            rate = capacity.rate_of(found.size, found.rtt_max_ms, stage.share)
+            if found.free_count == 0 and rate >= needed * (1.0 + self.spare):
+                nodes = found.nodes
                 return _scale(
                     stage, known, nodes, rate, f"{rate:.0f} records/s of {needed:.0f} needed", numbers
                 )
@@ -65,17 +66,17 @@ class GesscaleSpark:
         """The least set that sustains the rate and what piles up during the change; or the best there is."""
         target = max(stage.known.sized_rate, now * (1.0 + self.least_gain))
         why = f"needs {target:.0f} records/s and sustains {now:.0f}"
-        best, best_rate = stage.nodes, now
-        for nodes in node_sets(stage, known, stage.share):
-            if set(nodes) == set(stage.nodes):
-                continue
-            rate = capacity.rate(nodes, stage.share)
-            if rate >= target:
-                return _scale(stage, known, nodes, rate, why, numbers)
+        best, best_rate = None, now
+        for found in node_sets(stage, known, stage.share):
+            rate = capacity.rate_of(found.size, found.rtt_max_ms, stage.share)
+            if rate >= target and set(found.nodes) != set(stage.nodes):
+                return _scale(stage, known, found.nodes, rate, why, numbers)
             if rate > best_rate:
-                best, best_rate = nodes, rate
-        if best_rate > now * (1.0 + self.least_gain):
-            return _scale(stage, known, best, best_rate, f"{why}; no set sustains it, this one most", numbers)
+                best, best_rate = found, rate
+        if best is not None and best_rate > now * (1.0 + self.least_gain):
+            return _scale(
+                stage, known, best.nodes, best_rate, f"{why}; no set sustains it, this one most", numbers
+            )
         return Plan.keep(f"{why}; {_refusal(stage, known, capacity)}", numbers)
 
 

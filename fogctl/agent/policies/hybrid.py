@@ -67,14 +67,13 @@ class Hybrid:
             return self._out(stage, known, capacity, now, numbers)
         if stage.since_grown_s < self.warm_up_s or catching_up(stage.metrics, stage.known):
             return Plan.keep("nothing is taken away until the last change has settled", numbers)
-        for nodes in node_sets(stage, known, min(self.levels)):
-            if len(nodes) >= stage.replicas:
+        for found in node_sets(stage, known, 1.0):
+            if found.size >= stage.replicas:
                 break
-            if not set(nodes) <= set(stage.nodes):
-                continue
-            most = min(self._limit(stage, node) for node in nodes)
-            if capacity.rate(nodes, most) >= needed * (1.0 + self.spare_replica):
-                return self._in(stage, capacity, nodes, most, numbers)
+            most = min(self._limit(stage, node) for node in found.nodes) if found.free_count == 0 else 0.0
+            enough = needed * (1.0 + self.spare_replica)
+            if most and capacity.rate_of(found.size, found.rtt_max_ms, most) >= enough:
+                return self._in(stage, capacity, found.nodes, most, numbers)
         level = self._level(capacity, stage.nodes, needed * (1.0 + self.spare), largest)
         if level is not None and level < x - _SAME:
             return self._shares(stage, capacity, level, f"needs {needed:.0f} records/s only", numbers)
@@ -86,13 +85,14 @@ class Hybrid:
         """The least set that sustains the rate at full share; the shares it has go up at once."""
         target = max(stage.known.sized_rate, now * (1.0 + self.least_gain))
         why = f"needs {target:.0f} records/s and sustains {now:.0f} at {stage.share:.0%}"
-        chosen, chosen_rate = stage.nodes, capacity.rate(stage.nodes, 1.0)
-        for nodes in node_sets(stage, known, 1.0):
-            rate = capacity.rate(nodes, 1.0)
+        best, chosen_rate = None, capacity.rate(stage.nodes, 1.0)
+        for found in node_sets(stage, known, 1.0):
+            rate = capacity.rate_of(found.size, found.rtt_max_ms, 1.0)
             if rate > chosen_rate * (1.0 + self.least_gain):
-                chosen, chosen_rate = nodes, rate
+                best, chosen_rate = found, rate
             if chosen_rate >= target:
                 break
+        chosen = stage.nodes if best is None else best.nodes
         if set(chosen) == set(stage.nodes):
             if stage.share < min(self._limit(stage, node) for node in stage.nodes) - _SAME:
                 return self._shares(stage, capacity, 1.0, why, numbers)
