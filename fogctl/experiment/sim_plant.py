@@ -181,7 +181,8 @@ class SimPlant:
         """A simulation of its own for each part."""
         app = self._experiment.app
         real_time = any(stage.mode is Mode.real_time for stage in app.stages)
-        stream: Stream = Timed(load.due_s) if real_time else Counted(load.offered())
+        # Arrivals count when they come after the start: the first record is due at the start itself.
+        stream: Stream = Timed(load.due_s + 1e-6) if real_time else Counted(load.offered())
         placed = deployment.place(app, {stage: list(nodes) for stage, nodes in self._experiment.start}, ())
         simulation = SteppedSimulation(
             self._experiment.testbed,

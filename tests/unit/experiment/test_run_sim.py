@@ -286,3 +286,25 @@ def test_calibration_teaches_every_policy_before_it_begins(tmp_path: Path) -> No
     started = [e for e in folder.events() if e["what"] == "agent started" and e["part"] == "gesscale-spark.1"]
     assert started[0]["samples"] >= 3
     assert [entry["policy"] for entry in page.write(folder).scores["policies"]] == ["gesscale-spark"]
+
+
+def test_real_time_stages_give_response_times_and_every_record_is_served(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text("""\
+name: bursty
+testbed: {use: lab, kind: sim, nodes: 4}
+app: {use: logs, work: 200000, mode: real-time, partitions: 1}
+trace: {bursts: [{lasts: 120s, rate: 12, scv: 4, decay: 90%}]}
+policies: [{name: threshold-vertical, goal: {mean: 60s}}]
+every: 10s
+""")
+    folder = RunFolder(tmp_path / "run")
+    run(experiments.load(file), folder)
+    [policy] = page.write(folder).scores["policies"]
+    assert policy["lost"] == 0
+    assert policy["finished_s"] is not None
+    assert 0.02 < policy["response_mean_s"] < policy["response_p95_s"]
+    assert policy["goal_met"] is True
+    assert policy["share_changes"] > 0
+    assert 0.3 < policy["cpu_share"] < 1.0
+    assert {e["path"] for e in folder.events() if e["what"] == "responses"} == {"counter", "matcher"}
