@@ -39,7 +39,8 @@ class StageView:
     @property
     def share(self) -> float:
         """The smallest share of its replicas: a batch waits for the slowest."""
-        return min((r.share for r in self.placement.replicas if r.node in self.nodes), default=WHOLE)
+        there = set(self.nodes)
+        return min((r.share for r in self.placement.replicas if r.node in there), default=WHOLE)
 
     @property
     def can_grow(self) -> bool:

@@ -49,10 +49,11 @@ class GesscaleSpark:
         numbers |= {"mst": now, "correction": capacity.correction}
         if overloaded(stage, self.warm_up_s) or now < needed:
             return self._out(stage, known, capacity, now, numbers)
-        for found in node_sets(stage, known, stage.share):
+        share = stage.share
+        for found in node_sets(stage, known, share):
             if found.size >= stage.replicas:
                 break
-            rate = capacity.rate_of(found.size, found.rtt_max_ms, stage.share)
+            rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
             if found.free_count == 0 and rate >= needed * (1.0 + self.spare):
                 nodes = found.nodes
                 return _scale(
@@ -67,8 +68,9 @@ class GesscaleSpark:
         target = max(stage.known.sized_rate, now * (1.0 + self.least_gain))
         why = f"needs {target:.0f} records/s and sustains {now:.0f}"
         best, best_rate = None, now
-        for found in node_sets(stage, known, stage.share):
-            rate = capacity.rate_of(found.size, found.rtt_max_ms, stage.share)
+        share = stage.share
+        for found in node_sets(stage, known, share):
+            rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
             if rate >= target and set(found.nodes) != set(stage.nodes):
                 return _scale(stage, known, found.nodes, rate, why, numbers)
             if rate > best_rate:
