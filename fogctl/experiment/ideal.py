@@ -14,6 +14,8 @@ SETTLED_S = 20.0
 """After a change of nodes the metric window still holds batches of the old ones."""
 MOST_SAMPLES = 200
 LEAST_ROWS = 5.0
+LEAST_SETS = 3
+"""A model of fewer node sets than this says nothing about others."""
 
 
 def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[str, list[float]], str]:
@@ -24,7 +26,8 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[s
     for stage in manifest["stages"]:
         facts = manifest["stage_facts"][stage]
         samples = samples_of(metrics, stage, int(facts["partitions"]))
-        if len(samples) < 3:
+        if len({(sample.replicas, sample.rtt_max_ms) for sample in samples}) < LEAST_SETS:
+            counts.append(f"{stage}: too few node sets were seen")
             continue
         model = fit(samples, "batch")
         counts.append(f"{stage}: {len(samples)} windows, noise {model.noise:.0%}")
