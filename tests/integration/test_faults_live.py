@@ -205,6 +205,10 @@ def kill_supervisor_and_worker(bed: Running) -> None:
     group = bed.part_groups(supervised.node(bed.testbed), supervised.PART)[0]
     for pid in processes.in_group(group):
         os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE_S
+    while supervised.awake(bed):  # a killed process holds its lock until it is gone
+        assert time.monotonic() < deadline, "the supervisor does not die"
+        time.sleep(0.01)
     supervised.wake(bed)
     faults.kill(bed, *faults.killing(bed, ["worker", "pi2"], None))
 
