@@ -25,7 +25,9 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[s
     counts = []
     for stage in manifest["stages"]:
         facts = manifest["stage_facts"][stage]
-        samples = samples_of(metrics, stage, int(facts["partitions"]))
+        # A replica with several slots runs as many tasks at a time: what counts is how often it has to.
+        rounds = -(-int(facts["partitions"]) // int(facts.get("slots", 1)))
+        samples = samples_of(metrics, stage, rounds)
         if len({(sample.replicas, sample.rtt_max_ms) for sample in samples}) < LEAST_SETS:
             counts.append(f"{stage}: too few node sets were seen")
             continue
@@ -34,9 +36,9 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[s
         bound = float(facts["freshness_s"])
         sustained = []
         for n in range(1, len(far) + 1):
-            rows = model.batch_rows_within(bound, n, far[n - 1], int(facts["partitions"]), 1.0)
+            rows = model.batch_rows_within(bound, n, far[n - 1], rounds, 1.0)
             rows = max(1.0, rows)
-            sustained.append(model.mst(n, far[n - 1], rows, int(facts["partitions"]), 1.0))
+            sustained.append(model.mst(n, far[n - 1], rows, rounds, 1.0))
         found[stage] = [float(value) for value in sustained]
     return found, "a batch-time model of this run's batches (" + "; ".join(counts) + ")"
 

@@ -60,7 +60,11 @@ def begin(experiment: Experiment, plant: Plant, folder: RunFolder) -> dict[str, 
         "app": experiment.app.name,
         "stages": [stage.name for stage in experiment.app.stages],
         "stage_facts": {
-            stage.name: {"partitions": stage.partitions, "freshness_s": stage.freshness_ms / 1e3}
+            stage.name: {
+                "partitions": stage.partitions,
+                "slots": stage.slots,
+                "freshness_s": stage.freshness_ms / 1e3,
+            }
             for stage in experiment.app.stages
         },
         "testbed": {

@@ -47,9 +47,11 @@ def sustained_by(stage: Stage, parameters: StageParameters, testbed: Testbed) ->
     def mst(replicas: int, rtt_max_ms: float, speed: float = 1.0, /) -> float:
         if stage.mode is Mode.real_time:
             return 1.0 / parameters.per_row_s(replicas, stage.partitions, speed)
-        return parameters.mst(replicas, rtt_max_ms, stage.freshness_ms / 1e3, stage.partitions, speed)
+        freshness_s = stage.freshness_ms / 1e3
+        return parameters.mst(replicas, rtt_max_ms, freshness_s, stage.partitions, speed, stage.slots)
 
-    _, rates = best_sets([far[node.name] for node in edges], mst, speeds, stage.partitions)
+    rounds = -(-stage.partitions // stage.slots)
+    _, rates = best_sets([far[node.name] for node in edges], mst, speeds, rounds)
     return [float(rate) for rate in rates]
 
 

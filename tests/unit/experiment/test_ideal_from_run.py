@@ -1,0 +1,84 @@
+"""What a run teaches about n nodes, judged by the simulator that made it; and apps changed for a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fogctl.experiment import app_variant, ideal, runner
+from fogctl.experiment import experiment as experiments
+from fogctl.experiment.experiment_file import AppChoice
+from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.sim_plant import SimPlant
+from fogctl.runtime import app as apps
+from fogctl.runtime.app import Mode
+
+
+class _Silent:
+    def say(self, line: str) -> None:
+        del line
+
+    def part(self, number: int, total: int, part: object, whole_s: float) -> None:
+        del number, total, part, whole_s
+
+    def at(self, seconds: float) -> None:
+        del seconds
+
+
+def test_the_ideal_curve_of_a_live_run_is_near_the_truth_where_nodes_were_used(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text("""\
+name: learning
+testbed: {use: gesscale, kind: sim, nodes: 5}
+app: {use: taxi, work: 60000}
+trace:
+  make: {days: 0.5, rides_per_day: 150000, start: "2013-05-01T04:00:00"}
+  speed: 96
+policies: [thr-nlaware, gesscale-spark]
+guard: {window: 15s, stabilise: 10s, scale_in_delay: 10s}
+every: 5s
+""")
+    loaded = experiments.load(file)
+    folder = RunFolder(tmp_path / "run")
+    with folder.held():
+        manifest = runner.run(loaded, SimPlant(loaded), folder, _Silent())
+    truth = manifest["mst"]["nearest"]
+    learned, said = ideal.from_metrics(manifest, folder.metrics())
+    used = {int(sample.replicas) for sample in ideal.samples_of(folder.metrics(), "nearest", 8)}
+    assert len(used) >= 3
+    assert "windows" in said
+    for n in used:
+        assert learned["nearest"][n - 1] == pytest.approx(truth[n - 1], rel=0.25), n
+
+
+def test_too_few_node_sets_give_no_ideal_curve(tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text("""\
+name: still
+testbed: {use: gesscale, kind: sim, nodes: 2}
+app: {use: taxi, work: 1000}
+trace: {make: {days: 0.02, rides_per_day: 40000}, speed: 30}
+policies: [thr-nlaware]
+""")
+    loaded = experiments.load(file)
+    folder = RunFolder(tmp_path / "run")
+    with folder.held():
+        manifest = runner.run(loaded, SimPlant(loaded), folder, _Silent())
+    learned, said = ideal.from_metrics(manifest, folder.metrics())
+    assert learned == {}
+    assert "too few node sets" in said
+
+
+def test_an_app_is_changed_in_the_runs_folder_and_nowhere_else(tmp_path: Path) -> None:
+    app = apps.load("logs")
+    before = app.file.read_text()
+    choice = AppChoice(use="logs", work=123, mode=Mode.real_time, partitions=2)
+    made = app_variant.write(app, choice, tmp_path / "app")
+    assert dict(made.stage("matcher").options)["work"] == "123"
+    assert "work" not in dict(made.stage("parser").options)
+    assert {stage.mode for stage in made.stages} == {Mode.real_time}
+    assert {stage.partitions for stage in made.stages} == {2}
+    assert made.file.parent == tmp_path / "app"
+    assert app.file.read_text() == before
+    assert app_variant.write(app, AppChoice(use="logs"), tmp_path / "same") is app
