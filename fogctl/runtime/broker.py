@@ -16,7 +16,7 @@ from fognetem.linux import inside
 
 from fogctl.errors import FAILED, FogError
 from fogctl.java import Java, require_java
-from fogctl.runtime import jars, ports
+from fogctl.runtime import class_archive, jars, ports
 from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed import names
 from fogctl.testbed.model import Role, Testbed
@@ -29,6 +29,8 @@ MANAGEMENT_PORT = 9094
 """Where replay, audit and administration connect: through the network that impairments never touch."""
 _CONTROLLER_PORT = 9093
 READY_PATIENCE_S = 120.0
+CLASSES = Path(__file__).with_name("broker.classes.gz")
+"""Names of the classes that a broker loads until it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +118,11 @@ def start(running: Running, services: Services, progress: Callable[[str], None] 
     java = require_java()
     class_path = ":".join(map(str, jars.class_path(jars.BROKER)))
     node = broker_node(running.testbed)
-    if services.pid(NAME) is None:
-        _require_free_ports(running, services, node)
+    pid = services.pid(NAME)
+    if pid is not None and services.get(NAME) is not None:
+        _wait_until_ready(running, services, pid)
+        return time.monotonic() - began
+    _require_free_ports(running, services, node)
     folder = running.state.folder / NAME
     config = BrokerConfig(node, management_address(running.testbed), str(folder / "log"))
     settings = folder / "server.properties"
@@ -131,6 +136,17 @@ def start(running: Running, services: Services, progress: Callable[[str], None] 
     pid = services.ensure(broker_service(java, class_path, config, settings))
     _wait_until_ready(running, services, pid)
     return time.monotonic() - began
+
+
+def prepare(say: Callable[[str], None]) -> None:
+    """Have what makes the broker start in half the CPU time: class data, made once a user."""
+    class_path = ":".join(map(str, jars.class_path(jars.BROKER)))
+    class_archive.ensure(require_java(), class_path, say, class_archive.folder() / NAME, CLASSES)
+
+
+def _class_data(java: Java, class_path: str) -> list[str]:
+    found = class_archive.find(java, class_path, class_archive.folder() / NAME, CLASSES)
+    return class_archive.options(found).split() if found is not None else []
 
 
 def _require_free_ports(running: Running, services: Services, node: str) -> None:
@@ -152,6 +168,7 @@ def broker_service(java: Java, class_path: str, config: BrokerConfig, settings: 
     argv = (
         *(str(java.executable), f"-Xms{config.heap_mb}m", f"-Xmx{config.heap_mb}m", "-XX:+UseSerialGC"),
         *("-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"),
+        *_class_data(java, class_path),
         *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(settings)),
     )
     return Service(NAME, config.node, argv)
@@ -165,7 +182,8 @@ def cluster_identity(number: uuid.UUID) -> str:
 def _format(java: Java, class_path: str, settings: Path) -> None:
     """Give the log folder its identity; Kafka refuses to start without."""
     identity = cluster_identity(uuid.uuid4())
-    argv = [str(java.executable), "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    argv = [str(java.executable), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    argv += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=error", *_class_data(java, class_path)]
     argv += ["-cp", class_path, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)]
     ran = subprocess.run(argv, capture_output=True, text=True, check=False)
     if ran.returncode != 0:

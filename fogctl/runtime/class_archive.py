@@ -1,4 +1,4 @@
-"""Class data that Spark's processes share: made once a user, then mapped instead of loaded and verified anew.
+"""Class data that Spark's processes share, or a broker's starts: made once a user, then mapped, not loaded.
 
 A Worker with its executor needs about 40 % less CPU to start with it and a fifth less memory of its own. The
 archive serves one Java and one class path, which its name tells; a JVM that finds none, or another, or a
@@ -36,16 +36,18 @@ def options(archive: Path) -> str:
     return f"-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0 -XX:SharedArchiveFile={archive}"
 
 
-def find(java: Java, class_path: str, where: Path | None = None) -> Path | None:
+def find(java: Java, class_path: str, where: Path | None = None, classes: Path = CLASSES) -> Path | None:
     """The archive for this Java and class path, if it has been made."""
-    archive = _archive(java, class_path, where or folder())
+    archive = _archive(java, class_path, where or folder(), classes)
     return archive if archive.is_file() else None
 
 
-def ensure(java: Java, class_path: str, say: Say, where: Path | None = None) -> Path | None:
+def ensure(
+    java: Java, class_path: str, say: Say, where: Path | None = None, classes: Path = CLASSES
+) -> Path | None:
     """The archive, made now if it is missing; None where it cannot be made, which is tried only once."""
     where = where or folder()
-    archive = _archive(java, class_path, where)
+    archive = _archive(java, class_path, where, classes)
     failed = archive.with_suffix(".failed")
     if archive.is_file():
         return archive
@@ -54,7 +56,7 @@ def ensure(java: Java, class_path: str, say: Say, where: Path | None = None) -> 
         with _alone(where):
             if not archive.is_file() and not failed.exists():
                 say("preparing class data for quick starts: once, about a minute")
-                _make(java, class_path, archive, failed)
+                _make(java, class_path, archive, failed, classes)
                 for old in where.glob("*.jsa"):
                     if old != archive:
                         old.unlink(missing_ok=True)  # of another Java or Spark; who maps it keeps it
@@ -63,10 +65,10 @@ def ensure(java: Java, class_path: str, say: Say, where: Path | None = None) -> 
     return archive if archive.is_file() else None
 
 
-def _make(java: Java, class_path: str, archive: Path, failed: Path) -> None:
+def _make(java: Java, class_path: str, archive: Path, failed: Path, classes: Path) -> None:
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         names, made = Path(folder, "classes"), Path(folder, "made.jsa")
-        names.write_bytes(gzip.decompress(CLASSES.read_bytes()))
+        names.write_bytes(gzip.decompress(classes.read_bytes()))
         argv = ["nice", "-n", "5", str(java.executable), "-Xshare:dump", "-XX:+UseSerialGC"]
         argv += ["-XX:TieredStopAtLevel=1", f"-XX:SharedClassListFile={names}"]
         argv += [f"-XX:SharedArchiveFile={made}", "-cp", class_path]
@@ -81,7 +83,7 @@ def _make(java: Java, class_path: str, archive: Path, failed: Path) -> None:
             failed.write_text(said)
 
 
-def _archive(java: Java, class_path: str, where: Path) -> Path:
+def _archive(java: Java, class_path: str, where: Path, classes: Path) -> Path:
     """Its file: named after the Java and every jar on the class path, with sizes and times."""
     digest = hashlib.sha256(f"{java.executable.resolve()} {_stamp(java.executable.resolve())}".encode())
     for entry in class_path.split(":"):
@@ -89,7 +91,7 @@ def _archive(java: Java, class_path: str, where: Path) -> Path:
         found = sorted(path.parent.glob("*.jar")) if path.name == "*" else [path]
         for jar in found:
             digest.update(f"{jar} {_stamp(jar)}\n".encode())
-    digest.update(CLASSES.read_bytes())
+    digest.update(classes.read_bytes())
     return where / f"{digest.hexdigest()[:16]}.jsa"
 
 

@@ -31,7 +31,9 @@ def ready(running: Running, services: Services, nodes: Sequence[str], say: Calla
             say(f"fetching {len(lacking)} jars, once")
         jars.fetch(part, jars.cache_dir())
     if external is None:
-        say("starting the broker")
+        if services.pid(broker.NAME) is None:
+            broker.prepare(say)
+            say("starting the broker")
         broker.start(running, services)
     else:
         say(f"trying {', '.join(external.servers)}")

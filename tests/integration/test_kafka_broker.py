@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture
 def bed(fogctl: Fogctl, testbed_file: Callable[..., Path], name: str) -> Running:
     """A control node, which carries the broker, and one Pi."""
-    testbed_file(pis=1)
+    testbed_file(pis=1, memory="900MiB")
     done = fogctl("up")
     assert done.returncode == 0, done.stderr
     return Running.load(name)
