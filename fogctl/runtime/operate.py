@@ -340,6 +340,7 @@ class Apps:
         def add(step: AddReplica, give_up: threading.Event) -> None:
             pools[step.stage].add(step.replica.node, give_up)
             pools[step.stage].warm(step.replica.node, give_up)
+            pools[step.stage].require(step.replica.node)
 
         def run(step: StartStage, give_up: threading.Event) -> None:  # noqa: ARG001
             pools[step.stage].wait_until_running()

@@ -29,6 +29,7 @@ from fogctl.testbed.running import Running
 
 PATIENCE_S = 120.0
 WARM_PATIENCE_S = 30.0
+STAYS_PATIENCE_S = 3.0
 _LOOK_EVERY_S = 0.25
 """Each look costs the driver CPU that starting needs."""
 _MEMORY_OVERHEAD_MB = 32
@@ -110,6 +111,27 @@ class StagePool:
                 if ask(self.socket, {"ask": "warm", "node": node})["warm"]:
                     return
             time.sleep(_LOOK_EVERY_S)
+
+    def require(self, node: str) -> None:
+        """FogError, with the executor's own words, if the replica on a node has ended again."""
+        deadline = time.monotonic() + STAYS_PATIENCE_S
+        while node not in self.nodes():
+            if time.monotonic() > deadline:
+                raise FogError(
+                    f"the replica of {self.stage.name} on {node} does not stay: {self._last_words(node)}",
+                    hint=f"fogctl app logs {self.app.name} {self.stage.name}.executor.{node}",
+                    exit_code=FAILED,
+                )
+            time.sleep(_LOOK_EVERY_S)
+
+    def _last_words(self, node: str) -> str:
+        logs = list((self.folder / f"worker-{node}").glob("app-*/*/stderr"))
+        # The newest may be of an executor that is only starting.
+        for log in sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True)[:2]:
+            errors = [line for line in log.read_text(errors="replace").splitlines() if " ERROR " in line]
+            if errors:
+                return errors[0].partition(" ERROR ")[2].strip()[:300]
+        return "its log tells no error"
 
     def remove(self, node: str) -> None:
         """Decommission the Worker on a node: its executor finishes its tasks, takes no more, and ends."""
