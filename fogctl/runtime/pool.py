@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -117,12 +117,19 @@ class StagePool:
         deadline = time.monotonic() + STAYS_PATIENCE_S
         while node not in self.nodes():
             if time.monotonic() > deadline:
+                self._require_no_failure()
                 raise FogError(
                     f"the replica of {self.stage.name} on {node} does not stay: {self._last_words(node)}",
                     hint=f"fogctl app logs {self.app.name} {self.stage.name}.executor.{node}",
                     exit_code=FAILED,
                 )
             time.sleep(_LOOK_EVERY_S)
+
+    def _require_no_failure(self, status: Mapping[str, Any] | None = None) -> None:
+        """FogError with the app's own error, in one sentence, if the query failed."""
+        status = status or self.status()
+        if status["state"] == "failed":
+            raise FogError(f"stage {self.stage.name} failed: {status['error']}", exit_code=FAILED)
 
     def _last_words(self, node: str) -> str:
         logs = list((self.folder / f"worker-{node}").glob("app-*/*/stderr"))
@@ -187,8 +194,7 @@ class StagePool:
                 status = self.status()
             except FogError:
                 return False
-            if status["state"] == "failed":
-                raise FogError(f"stage {self.stage.name} failed: {status['error']}", exit_code=FAILED)
+            self._require_no_failure(status)
             return bool(status["state"] == "running")
 
         pid = self.services.pid(name)

@@ -167,7 +167,7 @@ def settings(pool: Pool, *, executor_memory_mb: int, executor_cores: int, runtim
         # Spark sets 300 MB of every heap aside and refuses heaps below 450 MB; a Pi cannot afford that.
         "spark.testing.reservedMemory": str(32 << 20),
         "spark.memory.fraction": "0.4",
-        # An executor refuses to start unless so much fits into its direct memory, which is as large as its heap.
+        # An executor does not start unless so much fits into its direct memory, as large as its heap.
         "spark.network.maxRemoteBlockSizeFetchToMem": "16m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
