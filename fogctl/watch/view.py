@@ -123,7 +123,8 @@ def event_view(at: str, event: dict[str, Any]) -> EventView:
 def telling(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The latest events that tell something: decisions to leave all as it is are many and say nothing."""
     kept = [e for e in events if e.get("what") != "decision" or e.get("actions")]
-    return [e for e in kept if e.get("what") != "responses"][-LATEST:]
+    kept = [e for e in kept if e.get("what") not in ("responses", "stall")]
+    return sorted(kept, key=lambda e: float(e.get("at_s", 0.0)))[-LATEST:]
 
 
 def _short(value: object) -> bool:
