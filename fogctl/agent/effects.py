@@ -87,7 +87,12 @@ def look(
             waiting.append(effect)
             continue
         if metrics.lag > effect.worst_lag:
-            effect = replace(effect, worst_lag=float(metrics.lag), worst_at_s=seen.at_s)
+            effect = replace(
+                effect,
+                worst_lag=float(metrics.lag),
+                worst_at_s=seen.at_s,
+                worst_input_rate=metrics.input_rate,
+            )
         stage = known.stage(effect.stage)
         pause = guard.window if effect.kind == "share" else evaluate.settling_s(stage, guard)
         if seen.at_s < effect.ended_s + pause:
@@ -124,11 +129,16 @@ def look(
 
 
 def stall_s(effect: Effect) -> float:
-    """Seconds of input that piled up because of the change; what overload alone would have added is not."""
-    if effect.input_rate <= 0.0:
+    """Seconds of input that piled up because of the change, never more than it took to pile up.
+
+    What a stage that processed no more than before would have lagged behind anyway is not the change's doing.
+    """
+    took = effect.worst_at_s - effect.began_s
+    rate = max(effect.input_rate, effect.worst_input_rate)
+    if rate <= 0.0 or took <= 0.0:
         return 0.0
-    anyway = max(0.0, effect.lag_trend) * (effect.worst_at_s - effect.began_s)
-    return max(0.0, effect.worst_lag - effect.lag - anyway) / effect.input_rate
+    behind = max(0.0, effect.lag_trend, effect.worst_input_rate - effect.processed_rate)
+    return min(max(0.0, effect.worst_lag - effect.lag - behind * took) / rate, took)
 
 
 def observed(stage: str, metrics: StageMetrics, deployment: Deployment, overloaded: bool) -> dict[str, float]:

@@ -30,6 +30,8 @@ ENOUGH_SAMPLES = 2
 NEWS = 0.05
 """Others only if the model is off by more than this: a refit costs, and agreement teaches nothing."""
 STALLS_KEPT = 5
+LONGEST_STALL_S = 30.0
+"""Longer ones are not waited for: what seems one may be overload."""
 WARM_UP_S = 20.0
 COLD_WEIGHT = 0.2
 """Samples of so long after an addition count so much: new executors are slow at first."""
@@ -60,7 +62,7 @@ def stall_s(stage: StageKnowledge, kind: str) -> float:
 
 def settling_s(stage: StageKnowledge, guard: Guard) -> float:
     """How long after a change of replicas the window still holds something of before, or of the change."""
-    return float(guard.window) + stall_s(stage, "out")
+    return float(guard.window) + min(stall_s(stage, "out"), LONGEST_STALL_S)
 
 
 def with_stall(stage: StageKnowledge, kind: str, seconds: float) -> StageKnowledge:

@@ -60,6 +60,7 @@ class Effect:
     worst_lag: float = 0.0
     """Since then."""
     worst_at_s: float = 0.0
+    worst_input_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Gesscale:
             "processed_rate": stage.metrics.processed_rate,
             "lag": float(stage.metrics.lag),
             "replicas": float(stage.replicas),
-            "mst": mst(stage.nodes),
+            **({"mst": mst(stage.nodes)} if model else {}),
         }
         if stage.known.overloaded:  # Algorithm 1
             return self._out(stage, known, mst, numbers)
@@ -78,5 +78,5 @@ class Gesscale:
             (Scale(stage.name, nodes),),
             f"overloaded: lag {stage.metrics.lag} grows; add {free[0]}",
             numbers,
-            {"mst": mst(nodes), "replicas": float(len(nodes))},
+            {"replicas": float(len(nodes)), **({"mst": mst(nodes)} if "mst" in numbers else {})},
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
@@ -21,14 +21,16 @@ class ThrNlUnaware:
     wants_arrivals: ClassVar[bool] = False
     scale_out_above: float = 0.90
     scale_in_below: float = 0.50
+    utilisation: Literal["cpu", "busy"] = "cpu"
+    """Of the CPU, as in the paper, or the share of time that executors have tasks, waiting included."""
     seed: int = 1
 
     def __post_init__(self) -> None:
-        Thresholds(self.scale_out_above, self.scale_in_below)
+        Thresholds(self.scale_out_above, self.scale_in_below, self.utilisation)
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """What the paper's THR-NLUnaware does at a look."""
-        thresholds = Thresholds(self.scale_out_above, self.scale_in_below)
+        thresholds = Thresholds(self.scale_out_above, self.scale_in_below, self.utilisation)
 
         def one(stage: StageView) -> Plan:
             def choose(nodes: tuple[str, ...]) -> str:

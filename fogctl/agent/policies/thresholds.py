@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale
@@ -18,6 +19,7 @@ class Thresholds:
 
     out_above: float
     in_below: float
+    of: Literal["cpu", "busy"] = "cpu"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.in_below < self.out_above <= 1.0:
@@ -25,17 +27,18 @@ class Thresholds:
 
     def decide(self, seen: Observation, stage: StageView, add: Choice, remove: Choice) -> Plan:
         """Section V-A.c: "every time one threshold is reached … adds or removes one resource"."""
-        used = seen.cpu_utilisation(stage.name)
-        if used is None:  # nodes without a quota: the executors' own time stands in
-            used = stage.metrics.busyness
-        numbers = {"cpu_utilisation": used, "replicas": float(stage.replicas)}
+        used = seen.cpu_utilisation(stage.name) if self.of == "cpu" else None
+        what = "CPU"
+        if used is None:  # asked for, or nodes without a quota
+            used, what = stage.metrics.busyness, "busy"
+        numbers = {"utilisation": used, "replicas": float(stage.replicas)}
         if used > self.out_above:
             if not stage.can_grow or not (free := stage.free()):
-                return Plan.keep(f"CPU {used:.0%} > {self.out_above:.0%}, but no node is left", numbers)
+                return Plan.keep(f"{what} {used:.0%} > {self.out_above:.0%}, but no node is left", numbers)
             node = add(free)
             return Plan(
                 (Scale(stage.name, (*stage.nodes, node)),),
-                f"CPU {used:.0%} > {self.out_above:.0%}: add {node}",
+                f"{what} {used:.0%} > {self.out_above:.0%}: add {node}",
                 numbers,
                 {"replicas": stage.replicas + 1.0},
             )
@@ -43,8 +46,8 @@ class Thresholds:
             node = remove(stage.nodes)
             return Plan(
                 (Scale(stage.name, tuple(n for n in stage.nodes if n != node)),),
-                f"CPU {used:.0%} < {self.in_below:.0%}: remove {node}",
+                f"{what} {used:.0%} < {self.in_below:.0%}: remove {node}",
                 numbers,
                 {"replicas": stage.replicas - 1.0},
             )
-        return Plan.keep(f"CPU {used:.0%}", numbers)
+        return Plan.keep(f"{what} {used:.0%}", numbers)

@@ -79,7 +79,7 @@ def test_every_decision_has_reason_numbers_prediction_and_later_its_effect(make)
 
 
 def test_the_stall_of_a_change_is_measured(make) -> None:
-    plant = make.plant(rate=lambda _: 100.0, per_replica=110.0)
+    plant = make.plant(rate=lambda _: 100.0, per_replica=110.0, change_takes_s=8.0)
     inner = plant.apply
 
     def stalling(app, plan) -> None:
@@ -94,6 +94,16 @@ def test_the_stall_of_a_change_is_measured(make) -> None:
     (effect,) = [event for event in log.events if event["what"] == "observed"]
     assert effect["stall_s"] == pytest.approx(7.0, abs=0.1)
     assert running.known.stage("work").stalls_s == {"out": (pytest.approx(7.0, abs=0.1),)}
+
+
+def test_lag_that_overload_alone_explains_is_no_stall(make) -> None:
+    plant = make.plant(rate=lambda at_s: 20.0 if at_s < 2.0 else 160.0, change_takes_s=25.0)
+    log = MemoryLog()
+    running = agent(plant, log=log)
+    running.policy = Once(Plan((Scale("work", ("pi1", "pi2", "pi3")),), "once"))
+    running.run(80.0)
+    (effect,) = [event for event in log.events if event["what"] == "observed"]
+    assert effect["stall_s"] < 3.0
 
 
 class Once:

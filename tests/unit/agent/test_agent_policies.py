@@ -66,6 +66,13 @@ def test_thr_nlunaware_picks_every_node_sooner_or_later_and_the_same_for_the_sam
     assert max(picked.count(node) for node in set(picked)) < 30
 
 
+def test_thresholds_may_look_at_busy_executors_instead_of_the_cpu(make) -> None:
+    waiting = make.scene(("pi1",), cpu=0.4, busyness=0.95)
+    assert policy("thr-nlaware").decide(waiting.seen, waiting.known).actions == ()
+    busy = policy("thr-nlaware", {"utilisation": "busy"})
+    assert nodes_of(busy.decide(waiting.seen, waiting.known)) == ("pi1", "pi2")
+
+
 def test_thresholds_the_wrong_way_round_are_refused() -> None:
     from fogctl.errors import FogError
 

@@ -21,7 +21,11 @@ def test_policies_lists_each_with_its_settings() -> None:
     assert result.exit_code == 0, result.output
     found = {entry["policy"]: entry for entry in json.loads(result.stdout)}
     assert set(policy.BUILT_IN) <= set(found)
-    assert found["thr-nlaware"]["settings"] == {"scale_out_above": 0.9, "scale_in_below": 0.5}
+    assert found["thr-nlaware"]["settings"] == {
+        "scale_out_above": 0.9,
+        "scale_in_below": 0.5,
+        "utilisation": "cpu",
+    }
     assert all(entry["what"] for entry in found.values())
 
 
