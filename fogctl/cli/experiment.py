@@ -330,7 +330,7 @@ def _tell(folder: RunFolder, story: Story, output: Format) -> None:
     cells = [(p["policy"], *(column.text(p.get(column.key)) for column in shown)) for p in policies]
     emit(
         output,
-        {"run": str(folder.path), "report": str(folder.report_file), **story.scores},
+        {**story.scores, "run": str(folder.path), "report": str(folder.report_file)},
         table(folder.name, ("policy", *(column.heading for column in shown)), cells),
         *(f"warning: {line}" for line in story.scores["warnings"]),
         *words.conclusion(story.scores),
