@@ -40,7 +40,8 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[s
             rows = max(1.0, rows)
             sustained.append(model.mst(n, far[n - 1], rows, rounds, 1.0))
         found[stage] = [float(value) for value in sustained]
-    return found, "a batch-time model of this run's batches (" + "; ".join(counts) + ")"
+    said = "; ".join(counts)
+    return found, f"a batch-time model of this run's batches ({said})" if found else f"not known ({said})"
 
 
 def distances(manifest: Mapping[str, Any]) -> list[float]:

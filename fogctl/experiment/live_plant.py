@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from fogctl.agent.events import FileLog
 from fogctl.agent.live import LiveTarget
 from fogctl.errors import REFUSED, FogError
@@ -22,6 +24,7 @@ from fogctl.experiment.sim_plant import asked
 from fogctl.runtime import events as testbed_events
 from fogctl.runtime.app import App
 from fogctl.runtime.operate import Apps
+from fogctl.sim.target import MOST_ARRIVALS
 from fogctl.testbed import network, state
 from fogctl.testbed.running import Running
 from fogctl.testbed.virtual import Virtual, require_root
@@ -31,19 +34,38 @@ QUIET_BELOW = 0.5
 _SECOND_S = 1.0
 
 
+class FedTarget(LiveTarget):
+    """A live target that knows when records arrive: the replay holds its schedule to a millisecond."""
+
+    def __init__(self, running: Running, app: App, load: Load, window_s: float) -> None:
+        super().__init__(running, window_s=window_s)
+        self._fed, self._due_s = app, load.due_s
+        self.start_s: float | None = None
+        """When the replay began; None: not yet."""
+
+    def arrivals(self, app: str) -> Mapping[str, tuple[float, ...]]:
+        """By stage that reads from outside: the latest arrivals, as many as the simulator keeps."""
+        if self.start_s is None or app != self._fed.name:
+            return {}
+        until = int(np.searchsorted(self._due_s, self.now_s() - self.start_s, side="right"))
+        recent = tuple((self.start_s + self._due_s[max(0, until - MOST_ARRIVALS) : until]).tolist())
+        sources = set(self._fed.sources)
+        return {stage.name: recent for stage in self._fed.stages if set(stage.inputs) & sources}
+
+
 class LiveSession:
     """The app on the testbed, and the process that feeds it."""
 
     def __init__(self, running: Running, app: App, load: Load, replayer: Replayer, window_s: float) -> None:
         self._running, self._app, self._load, self._replayer = running, app, load, replayer
-        self._target = LiveTarget(running, window_s=window_s)
+        self._target = FedTarget(running, app, load, window_s)
         self._eyes = LiveTarget(running, window_s=window_s)  # readers keep windows: one each
         self._offered = load.offered()
         self._busy = host.Busy()
         self._start_s = time.time()
 
     @property
-    def target(self) -> LiveTarget:
+    def target(self) -> FedTarget:
         """What the agent drives."""
         return self._target
 
@@ -86,7 +108,7 @@ class LiveSession:
     def start(self) -> float:
         """Tell the replayer to begin."""
         self._replayer.go()
-        self._start_s = time.time()
+        self._start_s = self._target.start_s = time.time()
         return self._start_s
 
     def drained(self) -> bool:
