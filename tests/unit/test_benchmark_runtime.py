@@ -9,7 +9,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from benchmarks.runtime_rows.stalls import longest_gap  # noqa: E402
+from benchmarks.runtime_rows.stalls import longest_gap
 
 
 @pytest.mark.parametrize(
