@@ -63,7 +63,7 @@ def sender(
         return KafkaPythonSender(connection, topic, linger_ms, on_acknowledged)
     if importlib.util.find_spec("confluent_kafka") is None:
         raise FogError(
-            "librdkafka's client is not installed", hint="pip install 'fogctl[fast]'", exit_code=FAILED
+            "librdkafka's client is not installed", hint="pip install confluent-kafka", exit_code=FAILED
         )
     return LibrdkafkaSender(connection, topic, linger_ms, on_acknowledged)
 
