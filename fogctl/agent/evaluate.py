@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from statistics import fmean, median
+from statistics import fmean, linear_regression, median
 
 from fogmodels.scalability import LagTrend, lag_trend
 from fogmodels.throughput import Sample
@@ -29,6 +29,8 @@ ENOUGH_SAMPLES = 2
 """So many samples of a configuration are kept in any case."""
 NEWS = 0.05
 """Others only if the model is off by more than this: a refit costs, and agreement teaches nothing."""
+MOST_AHEAD = 0.5
+"""A rising rate is followed ahead by at most this part of it."""
 STALLS_KEPT = 5
 LONGEST_STALL_S = 30.0
 """Longer ones are not waited for: what seems one may be overload."""
@@ -91,7 +93,10 @@ def _stage(
 ) -> StageKnowledge:
     before = known.stage(metrics.stage)
     lags = _lags(at_s, metrics, before, guard)
-    stage = replace(before, lags=lags, trend=_trend(lags, metrics))
+    rates = tuple(seen for seen in before.rates if at_s - guard.window <= seen[0] < at_s)
+    stage = replace(
+        before, lags=lags, trend=_trend(lags, metrics), rates=(*rates, (at_s, metrics.input_rate))
+    )
     # Metrics are means over the window: before one has passed since a change and the pause that it caused,
     # they mix two configurations, and what piled up is the change's own.
     calm = _since(at_s, before.scaled_at_s) >= settling_s(before, guard)
@@ -99,7 +104,10 @@ def _stage(
     arriving = metrics.input_rate * (1.0 + guard.headroom)
     waiting = backlog(metrics, stage) / guard.catch_up if calm else 0.0
     piling_up = metrics.input_rate * stall_s(stage, "out") / guard.catch_up
-    stage = replace(stage, needed_rate=arriving + waiting, sized_rate=arriving + waiting + piling_up)
+    ahead_s = guard.stabilise + stall_s(stage, "out")
+    rising = max(0.0, _growth(stage.rates)) * ahead_s * (1.0 + guard.headroom)
+    sized = arriving + min(rising, MOST_AHEAD * arriving) + waiting + piling_up
+    stage = replace(stage, needed_rate=arriving + waiting, sized_rate=sized)
     # Looks closer together than the window would count the same batches twice.
     again = metrics.at_s - before.sampled_at_s < guard.window
     settled = calm and _since(at_s, before.changed_at_s) >= guard.window
@@ -108,6 +116,14 @@ def _stage(
     warm = _since(at_s, before.grown_at_s) >= settling_s(before, guard) + WARM_UP_S
     learned = _with_samples(stage, metrics, placement, known, 1.0 if warm else COLD_WEIGHT)
     return replace(learned, sampled_at_s=metrics.at_s)
+
+
+def _growth(rates: tuple[tuple[float, float], ...]) -> float:
+    """Slope of the arrival rate within the window, records a second each second; 0 of fewer than three."""
+    if len(rates) < 3:
+        return 0.0
+    times, values = zip(*rates, strict=True)
+    return linear_regression(times, values).slope
 
 
 def _since(at_s: float, event_s: float | None) -> float:

@@ -59,6 +59,8 @@ class StageKnowledge:
     """Seconds of input that piled up during a change, by kind of change: `out`, `in`, `share`."""
     lags: tuple[tuple[float, float], ...] = ()
     """When and how much: the lags seen within the metric window, oldest first."""
+    rates: tuple[tuple[float, float], ...] = ()
+    """When and how much: the arrival rates seen within the metric window, oldest first."""
     trend: LagTrend | None = None
     """The trend of those lags; None while there are too few."""
     overloaded: bool = False
@@ -66,7 +68,8 @@ class StageKnowledge:
     needed_rate: float = 0.0
     """Records a second to sustain: what arrives, with headroom, and what works the backlog off in time."""
     sized_rate: float = 0.0
-    """The same if a change is made now: what piles up meanwhile is worked off in time too."""
+    """The same if a change is made now: for the rate that is expected once its effect is seen, and to work
+    off in time what piles up meanwhile."""
     changed_at_s: float | None = None
     """When its replicas or shares were last changed."""
     scaled_at_s: float | None = None

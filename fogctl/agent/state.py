@@ -21,6 +21,7 @@ _LEARNED = (
     "batches",
     "stalls_s",
     "lags",
+    "rates",
     "changed_at_s",
     "scaled_at_s",
     "grown_at_s",
@@ -136,6 +137,7 @@ def from_json(data: Mapping[str, Any]) -> AgentState:
             "batches": tuple(Sample(**sample) for sample in learned["batches"]),
             "stalls_s": {kind: tuple(values) for kind, values in learned["stalls_s"].items()},
             "lags": tuple((at, lag) for at, lag in learned["lags"]),
+            "rates": tuple((at, rate) for at, rate in learned["rates"]),
         }
         for name, learned in data["stages"].items()
     }

@@ -77,6 +77,19 @@ def test_sizing_adds_what_piles_up_during_the_measured_stall(make) -> None:
     assert measured.sized_rate - measured.needed_rate == pytest.approx(100.0 * 11.0 / 60.0)
 
 
+def test_sizing_looks_ahead_of_a_rising_rate_within_reason(make) -> None:
+    def history(slope: float):
+        return tuple((make.now - 25.0 + 5.0 * i, 100.0 - slope * (25.0 - 5.0 * i)) for i in range(5))
+
+    flat = learned(make, input_rate=100.0, known={"rates": history(0.0)}).sized_rate
+    rising = learned(make, input_rate=100.0, known={"rates": history(1.0)}).sized_rate
+    assert rising - flat == pytest.approx(1.1 * 1.0 * (30.0 + 5.0))  # until a change's effect is seen
+    falling = learned(make, input_rate=100.0, known={"rates": history(-1.0)}).sized_rate
+    assert falling == pytest.approx(flat)
+    soaring = learned(make, input_rate=100.0, known={"rates": history(3.9)}).sized_rate
+    assert soaring - flat == pytest.approx(0.5 * 110.0)
+
+
 def test_stalls_are_the_median_of_the_latest(make) -> None:
     stage = make.scene().known.stage("work")
     for seconds in (100.0, 2.0, 3.0, 4.0, 3.0, 50.0):
