@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogctl.cli.agent_console import shown_log, stopped_by_signals
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
 from fogctl.cli.testbed import WhichOption, which
 from fogctl.errors import FAILED, FogError
 
 if TYPE_CHECKING:
-    from fogctl.agent.events import Event, EventLog
     from fogctl.agent.settings import AgentSettings
     from fogctl.testbed.running import Running
 
@@ -72,12 +67,14 @@ def run(
     from fogctl.testbed import lock
 
     with (
-        _stopped_by_signals() as stopping,
+        stopped_by_signals() as stopping,
         lock.held(service.lock_folder(running, name), f"app {name}", command=f"the agent {policy}"),
     ):
         target = LiveTarget(running, window_s=settings.guard.window, say=_say, stopping=stopping)
         store = FileStore(service.folder(running, name) / "state.json")
-        agent = Agent(target, name, chosen, settings, store, _log(running, output, dry_run), dry_run=dry_run)
+        agent = Agent(
+            target, name, chosen, settings, store, shown_log(running, output, dry_run), dry_run=dry_run
+        )
         until = None if seconds is None else target.now_s() + seconds
         agent.run(until, stopping)
     if seconds is not None and not stopping():
@@ -282,54 +279,6 @@ def _start(
         {"app": name, "policy": policy, "pid": pid, "log": str(services.log(service.name(name)))},
         said,
     )
-
-
-def _log(running: Running, output: Format, dry_run: bool) -> EventLog:
-    """The testbed's event log, shown as it grows; advice is only shown."""
-    from fogctl.agent.events import FileLog
-    from fogctl.runtime.events import FILE
-
-    return _Shown(None if dry_run else FileLog(running.state.folder / FILE), output)
-
-
-class _Shown:
-    """An event log that also prints."""
-
-    def __init__(self, inner: EventLog | None, output: Format) -> None:
-        self._inner = inner
-        self._output = output
-
-    def write(self, event: Event) -> None:
-        """Keep one event and print it."""
-        from fogctl.cli import agent_view
-
-        if self._inner is not None:
-            self._inner.write(event)
-        typer.echo(
-            json.dumps(event, default=float) if self._output is Format.json else agent_view.line(event)
-        )
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and SIGTERM end the agent after what it is doing; yields whether that was asked for."""
-    asked: list[float] = []
-
-    def note(number: int, frame: object) -> None:
-        del number, frame
-        asked.append(time.monotonic())
-        if len(asked) > 1:
-            raise KeyboardInterrupt
-        stderr().print("stopping; a change under way is finished first (once more: at once)")
-
-    before: Mapping[int, Any] = {
-        number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _say(line: str) -> None:
