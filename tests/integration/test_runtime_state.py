@@ -1,0 +1,147 @@
+"""What an app keeps over redeployment and removal, what changes start it anew, and errors of its own code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from fogctl.runtime import kafka
+from fogctl.runtime.operate import Apps
+from fogctl.testbed.running import Running
+
+Fogctl = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = pytest.mark.timeout(900)
+
+YAML = """name: heat
+stages:
+  - {name: convert, inputs: [fahrenheit], output: celsius, partitions: 4, freshness: 2s, memory: 128MiB,
+     options: {digits: 1}}
+"""
+NATIVE = """from pyspark.sql import functions as f
+
+def convert(readings, options):
+    value = f.round((f.col("value").cast("double") - 32) / 1.8, int(options["digits"])).cast("string")
+    return readings.select("key", value.alias("value"))
+"""
+PYTHON = """from pyspark.sql import functions as f
+
+@f.udf("string")
+def celsius(value):
+    return str((float(value) - 32) / 1.8)
+
+def convert(readings, options):
+    return readings.select("key", celsius("value").alias("value"))
+"""
+
+
+@pytest.fixture
+def bed(fogctl: Fogctl, tmp_path: Path, name: str) -> Running:
+    """A control node, a broker and two Pis, the second without room for an executor."""
+    (tmp_path / "testbed.yaml").write_text(
+        f"""
+name: {name}
+kind: virtual
+nodes:
+  - {{name: cloud, role: control, site: dc, board: host}}
+  - {{name: broker, role: broker, site: dc, board: host}}
+  - {{name: pi1, role: edge, site: field, board: rpi4-2g, cpu: 40%, memory: 900MiB}}
+  - {{name: pi2, role: edge, site: field, board: rpi4-2g, cpu: 10%, memory: 256MiB}}
+latency:
+  sites: [{{between: [dc, field], rtt: 5ms}}]
+"""
+    )
+    heat = tmp_path / "heat"
+    heat.mkdir()
+    (heat / "app.yaml").write_text(YAML)
+    (heat / "app.py").write_text(NATIVE)
+    done = fogctl("up")
+    assert done.returncode == 0, done.stderr
+    return Running.load(name)
+
+
+def ok(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def send(bed: Running, values: list[str]) -> None:
+    """Numbered on from what was sent before."""
+    found = Apps.on(bed)
+    first = found.sent("heat")
+    found.will_have_sent("heat", first + len(values))
+    with kafka.reachable(bed) as where:
+        producer = KafkaProducer(**where.for_kafka_python())
+        for number, value in enumerate(values, first):
+            producer.send("heat.fahrenheit", key=str(number).encode(), value=value.encode())
+        producer.close()
+
+
+def audited(fogctl: Fogctl) -> tuple[int, int, int]:
+    """Sent, lost, duplicates, when nothing is on its way any more."""
+    deadline = time.monotonic() + 120
+    while (asked := fogctl("audit", "heat", "-o", "json")).returncode == 3 and time.monotonic() < deadline:
+        time.sleep(1)
+    found = json.loads(ok(asked))["celsius"]
+    return found["sent"], found["lost"], found["duplicates"]
+
+
+def changes(done: subprocess.CompletedProcess[str]) -> list[str]:
+    found: list[str] = json.loads(ok(done))["changes"]
+    return found
+
+
+def test_state_is_kept_changes_are_noticed_and_errors_name_their_line(
+    fogctl: Fogctl, bed: Running, tmp_path: Path
+) -> None:
+    heat = tmp_path / "heat"
+    refused = fogctl("app", "deploy", "heat", "--on", "pi1,pi2")
+    assert refused.returncode == 2
+    assert "node pi2 has no room" in refused.stderr
+    assert Apps.on(bed).services.status() == []
+
+    ok(fogctl("app", "deploy", "heat", "--on", "pi1"))
+    send(bed, ["50"] * 500)
+    assert audited(fogctl) == (500, 0, 0)
+    assert changes(fogctl("app", "deploy", "heat", "--on", "pi1", "-o", "json")) == []
+    assert changes(fogctl("app", "scale", "heat", "convert", "--nodes", "pi1", "-o", "json")) == []
+    would = changes(fogctl("app", "share", "heat", "convert", "50%", "--dry-run", "-o", "json"))
+    assert would == ["share of convert on pi1: 100% to 50%"]
+    assert Apps.on(bed).get("heat").stage("convert").replicas[0].share == 1.0
+
+    # Changed options start the stage anew, from where it was.
+    (heat / "app.yaml").write_text(YAML.replace("digits: 1", "digits: 3"))
+    dry = changes(fogctl("app", "deploy", "heat", "--on", "pi1", "--dry-run", "-o", "json"))
+    assert dry[0] == "stop stage convert to start it anew: options changed"
+    assert changes(fogctl("app", "deploy", "heat", "--on", "pi1", "-o", "json")) == dry
+    send(bed, ["60"] * 300)
+    assert audited(fogctl) == (800, 0, 0)
+
+    # So does an app that was away; and a function that raises on a record names its line.
+    ok(fogctl("app", "rm", "heat", "--keep-state"))
+    (heat / "app.py").write_text(PYTHON)
+    ok(fogctl("app", "deploy", "heat", "--on", "pi1"))
+    send(bed, ["70"] * 200)
+    assert audited(fogctl) == (1000, 0, 0)
+    send(bed, ["mild"])
+    deadline = time.monotonic() + 120
+    while (asked := fogctl("app", "status", "heat")).returncode == 0 and time.monotonic() < deadline:
+        time.sleep(1)
+    assert asked.returncode == 1
+    assert (
+        asked.stderr.strip()
+        .splitlines()[-1]
+        .endswith(f"stage convert: {heat}/app.py:5: ValueError: could not convert string to float: 'mild'")
+    )
+
+    ok(fogctl("app", "rm", "heat"))
+    assert not any(status.service.name.startswith("heat.") for status in Apps.on(bed).services.status())
+    assert not (bed.state.folder / "apps" / "heat").exists()
+    with kafka.administration(bed) as admin:
+        assert not [topic for topic in admin.list_topics() if topic.startswith("heat.")]
