@@ -17,7 +17,7 @@ def schema(
         Path | None, typer.Option("--to", help="Write it to this file instead of printing it.")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of testbed.yaml, app.yaml, experiment.yaml or a board, for editors that complete YAML.
+    """Print the JSON Schema of testbed.yaml, app.yaml, experiment.yaml or a board, for editors.
 
     \b
     Example:
