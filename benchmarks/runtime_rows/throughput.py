@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fogmodels.throughput import Sample, fit
+from fogmodels.throughput import Sample, ThroughputModel, fit
 
 from benchmarks.row import Row
 from benchmarks.runtime_rows.bed import Bed, Settings, bed
@@ -67,9 +67,9 @@ def saturated(here: Bed, rows_a_batch: int, seconds: float) -> float:
 
 
 def _fits(samples: Sequence[Sample]) -> Iterator[Row]:
-    models = {}
+    models: dict[str, ThroughputModel] = {}
     for form in ("batch", "gesscale"):
-        model = models[form] = fit(samples, form=form)  # type: ignore[arg-type]
+        model = models[form] = fit(samples, form=form)
         errors = [abs(_said(model, each) / each.mst - 1) for each in samples]
         target = 0.05 if form == "batch" else None
         mean, worst = sum(errors) / len(errors), max(errors)
@@ -79,14 +79,11 @@ def _fits(samples: Sequence[Sample]) -> Iterator[Row]:
     _draw(samples, models)
 
 
-def _said(model: object, sample: Sample) -> float:
-    said: float = model.mst(  # type: ignore[attr-defined]
-        sample.replicas, sample.rtt_max_ms, sample.batch_rows, sample.partitions
-    )
-    return said
+def _said(model: ThroughputModel, sample: Sample) -> float:
+    return model.mst(sample.replicas, sample.rtt_max_ms, sample.batch_rows, sample.partitions)
 
 
-def _draw(samples: Sequence[Sample], models: dict[str, object]) -> None:
+def _draw(samples: Sequence[Sample], models: dict[str, ThroughputModel]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")

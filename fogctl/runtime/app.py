@@ -62,9 +62,18 @@ class App:
         """The topic that carries a stream of this app."""
         return f"{self.name}.{stream}"
 
+    def warm_up_topic(self, stage: Stage) -> str:
+        """The topic on which new executors of a stage try their hand; no stream has a dot in its name."""
+        return f"{self.name}.{stage.name}.warm-up"
+
+    @property
+    def all_topics(self) -> dict[str, int]:
+        """The topics of its streams and those of warm-ups, with their partitions."""
+        return {**self.topics, **{self.warm_up_topic(stage): stage.partitions for stage in self.stages}}
+
     @property
     def topics(self) -> dict[str, int]:
-        """Every topic with its partitions: a stage's partitions are those of its inputs."""
+        """The topic of every stream with its partitions: a stage's partitions are those of its inputs."""
         found: dict[str, int] = {}
         for stage in self.stages:
             for stream in stage.inputs:

@@ -161,7 +161,7 @@ class Apps:
                 nodes = [replica.node for placement in wanted.stages for replica in placement.replicas]
                 kafka_ready.ready(self.running, self.services, nodes, say)
                 pool.prepare(require_java(), say)
-                made = kafka.ensure_topics(self.running, app.topics)
+                made = kafka.ensure_topics(self.running, app.all_topics)
             current = next((found for found in self.deployments() if found.app == app.name), None)
             fresh = not (self._folder / app.name).exists()
             copy = app_copy.keep(app, self._folder / app.name)
@@ -254,7 +254,7 @@ class Apps:
         with self._changing(name, dry_run):
             if not keep_state and (left := self._left_behind(name)) is not None:
                 if not dry_run:
-                    kafka.delete_topics(self.running, list(left.topics))
+                    kafka.delete_topics(self.running, list(left.all_topics))
                     shutil.rmtree(self._folder / name, ignore_errors=True)
                 return []
             found = self.get(name)
@@ -263,7 +263,7 @@ class Apps:
             if not dry_run:
                 self._carry_out(app, found, None, steps, say)
                 if not keep_state:
-                    kafka.delete_topics(self.running, list(app.topics))
+                    kafka.delete_topics(self.running, list(app.all_topics))
                     shutil.rmtree(self._folder / name, ignore_errors=True)
             return steps
 

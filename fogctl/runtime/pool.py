@@ -252,6 +252,7 @@ class StagePool:
             "kafka": app_connection(self.running.testbed).to_json(),
             "input_topics": [self.app.topic(stream) for stream in self.stage.inputs],
             "output_topic": self.app.topic(self.stage.output),
+            "warm_up_topic": self.app.warm_up_topic(self.stage),
             "checkpoint": str(self.folder / "checkpoint"),
             "socket": str(self.socket),
             "progress": str(self.folder / "progress.jsonl"),

@@ -51,6 +51,7 @@ class Spec:
     kafka: KafkaConnection
     input_topics: tuple[str, ...]
     output_topic: str
+    warm_up_topic: str
     checkpoint: str
     socket: str
     progress: str

@@ -1,8 +1,8 @@
 """Warming up executors: a new one loads its classes while its node's CPU is not limited yet.
 
 Left to its first batch, that work would be done at a tenth of a core and hold everybody up for half a minute.
-A warm-up runs the stage's own function over a few made-up records, in as many tasks as there are slots, and
-writes none of them.
+A warm-up writes a few made-up records to a topic of its own and runs the stage's function over them, from
+topic to topic as over real ones, except that nothing comes out.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from fogctl.runtime.stage_query import SINK, SOURCE
+
 _ROUNDS = 2
-_ROWS_PER_TASK = 50
+_ROWS_PER_TASK = 20
 # Each task lasts long enough for the next one to go to another executor.
 _PAUSE_MS = 150
 
@@ -23,16 +25,25 @@ def run(
     function: Callable[..., DataFrame],
     inputs: int,
     options: Mapping[str, str],
-    sink: Mapping[str, str],
+    kafka: Mapping[str, str],
+    topic: str,
     tasks: int,
 ) -> None:
-    """Run the function on every slot; `sink` are the options of the Kafka sink it really writes to."""
+    """Have every executor write to the warm-up's topic, and read it through the stage's function."""
+    made_up(session, tasks).select("key", "value").write.format("kafka").options(
+        **kafka, **SINK, topic=topic
+    ).save()
     for _ in range(_ROUNDS):
-        records = made_up(session, tasks)
-        result = function(*([records] * inputs), options)
+        result = function(*([read_back(session, kafka, topic)] * inputs), options)
         # Spark does not know that no text is shorter than nothing, so it computes every row to find out.
         rows = result.select(f.col("key").cast("string"), f.col("value").cast("string"))
-        rows.where(f.length("value") < 0).write.format("kafka").options(**sink).save()
+        rows.where(f.length("value") < 0).write.format("kafka").options(**kafka, **SINK, topic=topic).save()
+
+
+def read_back(session: SparkSession, kafka: Mapping[str, str], topic: str) -> DataFrame:
+    """The records of the warm-up's topic, as a stage gets its own."""
+    raw = session.read.format("kafka").options(**kafka, **SOURCE, subscribe=topic).load()
+    return raw.select(f.col("key").cast("string"), f.col("value").cast("string"), f.col("timestamp"))
 
 
 def made_up(session: SparkSession, tasks: int) -> DataFrame:
