@@ -12,6 +12,7 @@ from benchmarks.runtime_rows.bed import Bed, Settings, bed
 
 _RATE_PER_S = 40.0
 _AFTERWARDS_S = 8.0
+_SETTLING_S = 20.0
 Window = tuple[float, float]
 
 
@@ -30,6 +31,7 @@ def _at(here: Bed, rtt_ms: float, times: int) -> Iterator[Row]:
     shares: list[Window] = []
     calls_ms: list[float] = []
     with here.load(_RATE_PER_S):
+        time.sleep(_SETTLING_S)  # the first batches are no ordinary ones
         calm = _window(lambda: time.sleep(20 + rtt_ms / 10))
         for _ in range(times):
             out.append(_window(lambda: here.apps.scale("taxi", "nearest", ["pi1", "pi2"])))
