@@ -80,7 +80,7 @@ def require_admission(running: Running, external: ExternalKafka) -> None:
             with kafka.administration(running, bootstrap_timeout_ms=ADMISSION_PATIENCE_S * 1000) as admin:
                 admin.list_topics()
         except (KafkaError, OSError) as error:
-            key, reason = _reason(said, external)
+            key, reason = _reason([*said, repr(error)], external)
             raise FogError(
                 f"the Kafka at {', '.join(external.servers)} does not let us in: {reason}",
                 key=key,
@@ -115,6 +115,9 @@ def _reason(said: Sequence[str], external: ExternalKafka) -> tuple[str, str]:
         return "kafka.sasl.mechanism", f"it {found[0]}"
     if "SaslAuthenticationFailed" in whole:
         return "kafka.sasl", "it refuses the name or the password"
+    if external.sasl is not None and "socket disconnected" in whole and "Handshake failed" not in whole:
+        # Kafka says why only in time for some: it answers late and closes at once.
+        return "kafka.sasl", "it refuses the name or the password (it ends the connection at the log-in)"
     given = [name for name, value in (("tls", external.tls), ("sasl", external.sasl)) if value is not None]
     return "kafka", f"it ends the connection, which has {' and '.join(given) or 'neither tls nor sasl'}"
 

@@ -94,6 +94,9 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
     ok(fogctl("app", "deploy", "toil", "--on", "pi1"))
     apps, services, me = Apps.on(bed), Services(bed), service.name("toil")
 
+    def decided() -> int:
+        return sum(event["what"] == "decision" for event in events.read(bed.state.folder))
+
     def nodes() -> tuple[str, ...]:
         return apps.get("toil").stage("nearest").nodes
 
@@ -127,6 +130,7 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
         )
         until(lambda: len(nodes()) == 2, "no replica was added")
         assert nodes() == ("pi1", "pi3")  # the nearest
+        until(lambda: decided() > 1, "the agent does not go on")
         first = services.pid(me)
         assert first is not None
         os.kill(first, signal.SIGKILL)
