@@ -73,6 +73,8 @@ class Replay:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            # A test run that was started in the background hands on a Ctrl-C that is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def stop(self) -> None:
