@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from fogctl.runtime import realtime_plan
 from fogctl.runtime.stage_query import SINK, SOURCE
 
 _ROUNDS = 2
@@ -29,7 +30,13 @@ def run(
     topic: str,
     tasks: int,
 ) -> None:
-    """Have every executor write to the warm-up's topic, and read it through the stage's function."""
+    """Have every executor write to the warm-up's topic, and read it through the stage's function.
+
+    ValueError for a function with Python parts: if those raise on made-up records, their tasks may stay in
+    their slots for ever.
+    """
+    if python := realtime_plan.facts(function(*([made_up(session, tasks)] * inputs), options)).python:
+        raise ValueError(f"the function uses {', '.join(python)}")
     made_up(session, tasks).select("key", "value").write.format("kafka").options(
         **kafka, **SINK, topic=topic
     ).save()
