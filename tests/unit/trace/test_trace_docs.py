@@ -27,4 +27,4 @@ def test_every_command_is_shown() -> None:
 def test_a_command_of_the_guide_is_understood(line: str) -> None:
     name, *arguments = shlex.split(line, comments=True)
     command = get_command(app).commands[name]  # type: ignore[attr-defined]
-    command.make_context(name, arguments)
+    assert command.make_context(name, arguments).params["file" if name != "fetch" else "month"] is not None
