@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 
 YAML = """name: heat
 stages:
-  - {name: convert, inputs: [fahrenheit], output: celsius, partitions: 4, freshness: 10s, memory: 128MiB,
+  - {name: convert, inputs: [fahrenheit], output: celsius, partitions: 4, freshness: 2s, memory: 128MiB,
      options: {digits: 1}}
 """
 NATIVE = """from pyspark.sql import functions as f
