@@ -34,9 +34,8 @@ def waiting_for(
     cut: Container[str],
     seen: Observation,
     known: Knowledge,
-    ended_s: float,
 ) -> tuple[Effect, ...]:
-    """The effects to wait for after a plan was carried out, beside those waited for already.
+    """The effects to wait for once a plan is carried out, beside those waited for already.
 
     A later change of the same stage hides what an earlier one did, unless it is one of shares only. What was
     predicted for a stage in `cut` was predicted for another plan than the guard rails left.
@@ -56,7 +55,7 @@ def waiting_for(
                 kind=kind(wish),
                 replicas=len(wish.before.replicas),
                 began_s=seen.at_s,
-                ended_s=ended_s,
+                ended_s=seen.at_s,
                 lag=float(metrics.lag),
                 lag_trend=metrics.lag_trend,
                 input_rate=metrics.input_rate,
@@ -68,6 +67,11 @@ def waiting_for(
             )
         )
     return tuple(found)
+
+
+def ended(effects: tuple[Effect, ...], number: int, at_s: float) -> tuple[Effect, ...]:
+    """The same once the change of that decision is made: what it did is to be seen from now on."""
+    return tuple(replace(e, ended_s=at_s) if e.number == number else e for e in effects)
 
 
 def kind(wish: Wish) -> str:

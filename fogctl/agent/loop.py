@@ -111,9 +111,11 @@ class Agent:
             except FogError as failure:
                 error = str(failure)
         self._event("resumed", decision=intent.number, found=found.value, error=error)
+        waiting = self.state.effects
         if found is not Found.not_begun:
             self._changed(intent.plan, replace(self._observed_nothing(), deployment=intent.before), error)
-        self._save(replace(self.state, intent=None))
+            waiting = waiting if error else effects.ended(intent.effects, intent.number, self.target.now_s())
+        self._save(replace(self.state, intent=None, effects=waiting))
 
     def step(self) -> Decision:
         """One look, one decision, and what follows from it."""
@@ -152,7 +154,9 @@ class Agent:
     def _act(self, decision: Decision, known: Knowledge) -> Decision:
         """Intent first, then the change, then the outcome: whenever it is killed, the next one knows."""
         seen, plan = decision.seen, decision.plan
-        intent = Intent(decision.number, seen.at_s, plan, seen.deployment)
+        cut = {note.stage for note in decision.notes}
+        waiting = effects.waiting_for(self.state.effects, decision.number, plan, cut, seen, known)
+        intent = Intent(decision.number, seen.at_s, plan, seen.deployment, waiting)
         self._save(replace(self.state, intent=intent))
         self._write(_as_event(replace(decision, outcome="intended")))
         error = None
@@ -169,10 +173,10 @@ class Agent:
             **({"error": error} if error else {}),
         )
         self._changed(plan, seen, error)
-        waiting = self.state.effects
-        if error is None:
-            cut = {note.stage for note in decision.notes}
-            waiting = effects.waiting_for(waiting, decision.number, plan, cut, seen, known, ended)
+        if error is not None:
+            waiting = self.state.effects
+        else:
+            waiting = effects.ended(waiting, decision.number, ended)
             # One look at once: what piled up may be gone by the next.
             after = collect(self.target, self.app, arrivals=False)
             waiting = effects.look(waiting, after, known, self.state.record, self.settings.guard).waiting

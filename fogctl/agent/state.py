@@ -30,16 +30,6 @@ _LEARNED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """A change that was decided: written down before anything is done, gone once the outcome is known."""
-
-    number: int
-    at_s: float
-    plan: Plan
-    before: Deployment
-
-
-@dataclass(frozen=True, slots=True)
 class Effect:
     """A change that was made to a stage and whose effect is still to be seen."""
 
@@ -62,6 +52,18 @@ class Effect:
     """Since then."""
     worst_at_s: float = 0.0
     worst_input_rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A change that was decided: written down before anything is done, gone once the outcome is known."""
+
+    number: int
+    at_s: float
+    plan: Plan
+    before: Deployment
+    effects: tuple[Effect, ...] = ()
+    """What to wait for once it is made, as it was before it: whoever finds it made can tell its effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def to_json(state: AgentState) -> dict[str, Any]:
             for name, learned in state.learned.stages.items()
         },
         "record": {name: asdict(record) for name, record in state.record.stages.items()},
-        "effects": [{f.name: getattr(effect, f.name) for f in fields(effect)} for effect in state.effects],
+        "effects": _effects_json(state.effects),
         "intent": None
         if intent is None
         else {
@@ -122,8 +124,13 @@ def to_json(state: AgentState) -> dict[str, Any]:
             "at_s": intent.at_s,
             "plan": plans.to_json(intent.plan),
             "before": deployments.to_json(intent.before),
+            "effects": _effects_json(intent.effects),
         },
     }
+
+
+def _effects_json(effects: tuple[Effect, ...]) -> list[dict[str, Any]]:
+    return [{f.name: getattr(effect, f.name) for f in fields(effect)} for effect in effects]
 
 
 def from_json(data: Mapping[str, Any]) -> AgentState:
@@ -158,5 +165,6 @@ def from_json(data: Mapping[str, Any]) -> AgentState:
             intent["at_s"],
             plans.from_json(intent["plan"]),
             deployments.from_json(intent["before"]),
+            tuple(Effect(**effect) for effect in intent.get("effects", ())),
         ),
     )

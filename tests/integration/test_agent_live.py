@@ -94,9 +94,6 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
     ok(fogctl("app", "deploy", "toil", "--on", "pi1"))
     apps, services, me = Apps.on(bed), Services(bed), service.name("toil")
 
-    def decided() -> int:
-        return sum(event["what"] == "decision" for event in events.read(bed.state.folder))
-
     def nodes() -> tuple[str, ...]:
         return apps.get("toil").stage("nearest").nodes
 
@@ -130,7 +127,6 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
         )
         until(lambda: len(nodes()) == 2, "no replica was added")
         assert nodes() == ("pi1", "pi3")  # the nearest
-        until(lambda: decided() > 1, "the agent does not go on")
         first = services.pid(me)
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -150,11 +146,16 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
 
     found = [event for event in events.read(bed.state.folder) if event.get("app") == "toil"]
     started = [event for event in found if event["what"] == "agent started"]
-    applied = [event for event in found if event["what"] == "applied"]
+    # The kill may come between a change and its outcome: then the next agent finds it done.
+    made = [
+        event
+        for event in found
+        if event["what"] == "applied" or (event["what"] == "resumed" and event["found"] != "not begun")
+    ]
     numbers = [event["decision"] for event in found if event["what"] == "decision"]
     assert len(started) == 2
     assert numbers == sorted(set(numbers)), "a decision was made twice"
-    assert len(applied) == 2, applied
+    assert len(made) == 2, made
     assert not [event for event in found if event["what"] in ("failed", "policy failed")]
     effects = [event for event in found if event["what"] == "observed"]
     for event in found:

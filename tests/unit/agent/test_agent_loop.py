@@ -138,17 +138,20 @@ POINTS = [
     "after acting",
     "after the outcome",
     "writing the event",
+    "writing the outcome",
 ]
 
 
 class FlakyLog(MemoryLog):
-    """A log during whose first decision with a change the process dies."""
+    """A log during whose first such event about a change the process dies."""
 
-    armed = True
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = what
 
     def write(self, event) -> None:
-        if self.armed and event["what"] == "decision" and event["actions"]:
-            self.armed = False
+        if event["what"] == self.what and event.get("actions", True):
+            self.what = ""
             raise Killed
         super().write(event)
 
@@ -157,7 +160,8 @@ class FlakyLog(MemoryLog):
 def test_killed_anywhere_it_goes_on_and_does_nothing_twice(make, tmp_path: Path, point: str) -> None:
     plant = make.plant(rate=lambda _: 100.0)
     store = FileStore(tmp_path / "state.json")
-    log = FlakyLog() if point == "writing the event" else MemoryLog()
+    dies_at = {"writing the event": "decision", "writing the outcome": "applied"}
+    log = FlakyLog(dies_at[point]) if point in dies_at else MemoryLog()
     plan = Plan((Scale("work", ("pi1", "pi2", "pi3")),), "three")
     first = agent(plant, store=store, log=log)
     first.policy = Once(plan)
@@ -212,8 +216,15 @@ def test_killed_anywhere_it_goes_on_and_does_nothing_twice(make, tmp_path: Path,
         "writing the event": "not begun",
         "half way": "half done",
         "after acting": "done",
+        "writing the outcome": "done",
     }
     assert [event["found"] for event in resumed] == ([found[point]] if point in found else [])
+    # Whoever died in between, what came of a change that was made is told, once.
+    observed = [event for event in log.events if event["what"] == "observed"]
+    assert len(observed) == (1 if placed == ("pi1", "pi2", "pi3") else 0)
+    for event in observed:
+        assert event["kind"] == "out"
+        assert event["observed"]["work.replicas"] == 3.0
 
 
 def test_after_a_restart_it_knows_what_it_had_learned(make, tmp_path: Path) -> None:
