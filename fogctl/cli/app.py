@@ -73,6 +73,14 @@ def deploy(
             "--on", help="Nodes for every stage (pi1,pi3), or for one (nearest=pi1,pi3); repeatable."
         ),
     ],
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="STAGE.OPTION=VALUE",
+            help="An option instead of app.yaml's (nearest.work=5000); repeatable.",
+        ),
+    ] = None,
     dry_run: DryRunOption = False,
     testbed: WhichOption = None,
     output: OutputOption = Format.table,
@@ -83,10 +91,12 @@ def deploy(
     Examples:
       sudo fogctl app deploy taxi --on pi1,pi3
       sudo fogctl app deploy taxi3 --on parse=pi1 --on measure=pi2,pi3 --on choose=pi4
+      sudo fogctl app deploy taxi --on pi1 --set nearest.work=5000
     """
     from fogctl.runtime import app as apps
+    from fogctl.runtime.app_options import with_options
 
-    loaded = apps.load(what)
+    loaded = with_options(apps.load(what), options or ())
     nodes = _nodes_by_stage(on, [stage.name for stage in loaded.stages])
     found = running_apps(testbed)
     if dry_run:
@@ -279,15 +289,11 @@ def _would(output: Format, steps: Sequence[Change], more: Sequence[str] = ()) ->
 
 
 def _logs(found: Apps, name: str) -> dict[str, Path]:
-    """The logs of an app's processes, by part; an executor's is in its Worker's folder."""
+    """The logs of an app's processes, by part."""
     prefix = f"{name}."
     known = {
         path.stem.removeprefix(prefix): path for path in found.services.log("x").parent.glob(f"{prefix}*.log")
     }
-    folder = found.running.state.folder / "apps" / name
-    for path in sorted(folder.glob("*/worker-*/app-*/*/stderr"), key=lambda path: path.stat().st_mtime):
-        worker = path.parents[2]
-        known[f"{worker.parent.name}.executor.{worker.name.removeprefix('worker-')}"] = path
     return dict(sorted(known.items()))
 
 

@@ -28,11 +28,11 @@ def stages_table(title: str, stages: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def stage_details(stages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each stage that keeps state or has a watermark."""
+    """A line for each stage that has options, keeps state or has a watermark."""
     lines = []
     for stage in stages:
         metrics = stage.get("metrics") or {}
-        said = []
+        said = [f"{option}={value}" for option, value in stage.get("options", {}).items()]
         if metrics.get("state_rows"):
             said.append(f"state {metrics['state_rows']:,} rows, {metrics['state_bytes'] / 2**20:.1f} MiB")
         if metrics.get("watermark_delay_s") is not None:

@@ -49,6 +49,8 @@ class App:
     code: Path
     stages: tuple[Stage, ...]
     file: Path
+    given: tuple[tuple[str, str, str], ...] = ()
+    """Options that its stages have instead of those in the file: stage, option, value."""
 
     def stage(self, name: str) -> Stage:
         """The stage of that name; FogError if there is none."""

@@ -7,11 +7,15 @@ app.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
+from fogctl.config import source
 from fogctl.runtime import app as apps
 from fogctl.runtime.app import App
 
@@ -22,7 +26,7 @@ _ORIGIN = ".origin"
 
 def kept(app: App, folder: Path) -> App:
     """The app with its copy's paths, whether the copy is made already or not."""
-    digest = hashlib.sha256(app.file.read_bytes() + b"\0" + app.code.read_bytes())
+    digest = hashlib.sha256(_description(app) + b"\0" + app.code.read_bytes())
     name = digest.hexdigest()[:16]
     # app.yaml names its code relative to itself, perhaps in a folder above: so it lies as deep in the copy.
     way = os.path.relpath(app.code, app.file.resolve().parent)
@@ -39,9 +43,21 @@ def keep(app: App, folder: Path) -> App:
         (copy.code.parent / _ORIGIN).write_text(str(app.code))
         shutil.copyfile(app.code, copy.code)
         fresh = copy.file.with_suffix(".new")
-        shutil.copyfile(app.file, fresh)
+        fresh.write_bytes(_description(app))
         fresh.replace(copy.file)  # last, so that a copy with an app.yaml is whole
     return copy
+
+
+def _description(app: App) -> bytes:
+    """app.yaml as it is; with options of its own, if it was given any."""
+    if not app.given:
+        return app.file.read_bytes()
+    data = source.read(app.file, "app").data
+    for stage in data["stages"]:
+        changed = {option: value for name, option, value in app.given if name == stage["name"]}
+        if changed:
+            stage["options"] = {**stage["options"], **changed}
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True).encode()
 
 
 def origin(code: Path) -> str:
@@ -52,11 +68,28 @@ def origin(code: Path) -> str:
         return str(code)
 
 
-def forget_others(app: App, folder: Path) -> None:
-    """Remove the copies of earlier deployments."""
+def forget_others(app: App, folder: Path, *, running: bool = True) -> None:
+    """Remove the copies of earlier deployments, but not those that a stage still runs from.
+
+    A stage that a later deployment did not change was not started anew: its driver loads its function from
+    the copy it was started with, also when its query starts again.
+    """
+    used = [app.file, *(_used(folder) if running else ())]
     for copy in (folder / FOLDER).glob("*"):
-        if copy not in app.file.parents:
+        if not any(copy in path.parents for path in used):
             shutil.rmtree(copy, ignore_errors=True)
+
+
+def forget(app: App, folder: Path) -> None:
+    """Remove the copy of an app that was not deployed after all."""
+    for copy in (folder / FOLDER).glob("*"):
+        if copy in app.file.parents:
+            shutil.rmtree(copy, ignore_errors=True)
+
+
+def _used(folder: Path) -> list[Path]:
+    """The code files that the stages were started with."""
+    return [Path(json.loads(spec.read_text())["code"]) for spec in folder.glob("*/spec.json")]
 
 
 def changed_stages(before: App, after: App) -> dict[str, str]:

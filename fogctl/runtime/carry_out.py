@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from fogctl.errors import FAILED, FogError
-from fogctl.runtime.deployment import AddReplica, Change, StartStage, inverse
+from fogctl.runtime.deployment import AddReplica, Change, StartStage, StopStage, inverse
 
 Say = Callable[[str], None]
 Wave = Sequence[Change]
+Make = Callable[[Wave], None]
 
 
 def waves(steps: Sequence[Change]) -> list[list[Change]]:
@@ -26,8 +27,13 @@ def waves(steps: Sequence[Change]) -> list[list[Change]]:
     return found
 
 
-def carry_out(steps: Sequence[Change], make: Callable[[Wave], None], remedy: str, say: Say) -> None:
-    """Make the changes wave by wave; if one fails, or Ctrl-C comes, undo those begun, newest first."""
+def carry_out(
+    steps: Sequence[Change], make: Make, remedy: str, say: Say, make_back: Make | None = None
+) -> None:
+    """Make the changes wave by wave; if one fails, or Ctrl-C comes, undo those begun, newest first.
+
+    `make_back` makes the changes that undo others, where that is not done as `make` does it.
+    """
     begun: list[Change] = []
     try:
         for wave in waves(steps):
@@ -36,29 +42,26 @@ def carry_out(steps: Sequence[Change], make: Callable[[Wave], None], remedy: str
             begun += wave
             make(wave)
     except (FogError, KeyboardInterrupt) as error:
-        undo(begun, make, remedy, say)
+        undo(begun, make_back or make, remedy, say)
+        undone = "what had been changed was undone"
+        if stopped := [step.stage for step in begun if isinstance(step, StopStage)]:
+            undone += f", and {', '.join(stopped)} runs as before"
         if isinstance(error, KeyboardInterrupt):
-            raise FogError(
-                "interrupted", hint="what had been changed was undone", exit_code=FAILED
-            ) from error
+            raise FogError("interrupted", hint=undone, exit_code=FAILED) from error
         hint = f"{error.hint}; " if error.hint else ""
-        raise FogError(
-            error.message, hint=f"{hint}what had been changed was undone", exit_code=error.exit_code
-        ) from error
+        raise FogError(error.message, hint=f"{hint}{undone}", exit_code=error.exit_code) from error
 
 
-def undo(begun: Sequence[Change], make: Callable[[Wave], None], remedy: str, say: Say) -> None:
+def undo(begun: Sequence[Change], make: Make, remedy: str, say: Say) -> None:
     """Take changes back, newest first; FogError with the remedy if one cannot be."""
-    for step in reversed(begun):
-        back = inverse(step)
-        if back is None:
-            continue
-        say(f"undoing: {back.describe()}")
+    for wave in waves([back for step in reversed(begun) for back in inverse(step)]):
+        for back in wave:
+            say(f"undoing: {back.describe()}")
         try:
-            make([back])
+            make(wave)
         except FogError as error:
             raise FogError(
-                f"{back.describe()} failed while undoing: {error.message}", hint=remedy, exit_code=FAILED
+                f"{wave[0].describe()} failed while undoing: {error.message}", hint=remedy, exit_code=FAILED
             ) from error
 
 

@@ -12,7 +12,7 @@ from fogctl.testbed.model import Role, Testbed
 
 WHOLE = 1.0
 BESIDE_HEAP_BYTES = 200 << 20
-"""What a replica needs beside its executor's heap at the least: its Worker, and both JVMs' own memory."""
+"""What a replica needs beside its executor's heap at the least: the JVM's own memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,8 @@ class StopStage:
     stage: str
     because: str = ""
     """What of it changed, if it will start anew."""
+    replicas: tuple[Replica, ...] = ()
+    """Those it had, so that it can be started again as it was."""
 
     def describe(self) -> str:
         """In words."""
@@ -137,7 +139,9 @@ def changes(
     before = {placement.stage: placement for placement in (current.stages if current else ())}
     after = {placement.stage: placement for placement in (wanted.stages if wanted else ())}
     steps: list[Change] = [
-        StopStage(name, anew.get(name, "")) for name in before if name not in after or name in anew
+        StopStage(name, anew.get(name, ""), placement.replicas)
+        for name, placement in before.items()
+        if name not in after or name in anew
     ]
     before = {name: placement for name, placement in before.items() if name not in anew}
     for name, placement in after.items():
@@ -155,19 +159,19 @@ def changes(
     return steps
 
 
-def inverse(change: Change) -> Change | None:
-    """What undoes a change; None where nothing does (a stopped stage is not started by itself)."""
+def inverse(change: Change) -> list[Change]:
+    """What undoes a change, in its order; a stage that was stopped is started again as it was."""
     match change:
         case StartStage(stage):
-            return StopStage(stage)
+            return [StopStage(stage)]
         case AddReplica(stage, replica):
-            return RemoveReplica(stage, replica)
+            return [RemoveReplica(stage, replica)]
         case RemoveReplica(stage, replica):
-            return AddReplica(stage, replica)
+            return [AddReplica(stage, replica)]
         case SetShare(stage, replica, before):
-            return SetShare(stage, Replica(replica.node, before), replica.share)
-        case StopStage():
-            return None
+            return [SetShare(stage, Replica(replica.node, before), replica.share)]
+        case StopStage(stage, _, replicas):
+            return [StartStage(stage), *(AddReplica(stage, replica) for replica in replicas)]
 
 
 def place(app: App, nodes_by_stage: Mapping[str, Iterable[str]], numbers: Iterable[int]) -> Deployment:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import shutil
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FAILED, FogError
-from fogctl.java import Java, require_java
+from fogctl.java import require_java
 from fogctl.runtime import app as apps
-from fogctl.runtime import app_copy, deployment, kafka, kafka_ready, pool, quota, realtime, spark
+from fogctl.runtime import app_copy, deployment, kafka, kafka_ready, pool, quota, realtime
 from fogctl.runtime import audit as audits
 from fogctl.runtime.app import App, Mode
-from fogctl.runtime.carry_out import carry_out, together
+from fogctl.runtime.app_pools import AppPools, pool_of, require_free_ports
+from fogctl.runtime.carry_out import carry_out
 from fogctl.runtime.change_lock import changing
 from fogctl.runtime.deployment import (
-    AddReplica,
     Change,
     Deployment,
     RemoveReplica,
@@ -29,12 +27,9 @@ from fogctl.runtime.deployment import (
     SetShare,
     StagePlacement,
     StartStage,
-    StopStage,
 )
-from fogctl.runtime.pool import StagePool
 from fogctl.runtime.sent_numbers import SentNumbers
 from fogctl.runtime.service import Services
-from fogctl.testbed.model import Role
 from fogctl.testbed.running import Running
 
 Say = Callable[[str], None]
@@ -84,10 +79,12 @@ class Apps:
         stages = []
         for placement in found.stages:
             try:
-                said = self._pool(loaded, placement).status()
+                said = pool_of(self.running, self.services, loaded, placement).status()
             except FogError as error:
                 said = {"state": "no answer", "error": error.message, "executors": [], "last": None}
-            stages.append({**said, "stage": placement.stage, "asked": deployment.to_json(found)["stages"]})
+            options = dict(loaded.stage(placement.stage).options)
+            asked = deployment.to_json(found)["stages"]
+            stages.append({**said, "stage": placement.stage, "options": options, "asked": asked})
         return {"app": app, "stages": stages}
 
     def sent(self, app: str) -> int:
@@ -158,22 +155,28 @@ class Apps:
             wanted, steps = self.plan(app, nodes_by_stage)
             made: list[str] = []
             if steps:
+                starting = [wanted.stage(step.stage) for step in steps if isinstance(step, StartStage)]
+                require_free_ports(self.running, self.services, app.name, starting)
                 nodes = [replica.node for placement in wanted.stages for replica in placement.replicas]
                 kafka_ready.ready(self.running, self.services, nodes, say)
                 pool.prepare(require_java(), say)
                 made = kafka.ensure_topics(self.running, app.all_topics)
             current = next((found for found in self.deployments() if found.app == app.name), None)
-            fresh = not (self._folder / app.name).exists()
-            copy = app_copy.keep(app, self._folder / app.name)
+            before = None if current is None else apps.load(current.app_file)
+            folder = self._folder / app.name
+            fresh, known = not folder.exists(), app_copy.kept(app, folder).file.exists()
+            copy = app_copy.keep(app, folder)
             wanted = replace(wanted, app_file=str(copy.file))
             try:
-                self._carry_out(copy, current, wanted, steps, say)
-                app_copy.forget_others(copy, self._folder / app.name)
+                self._carry_out(copy, current, wanted, steps, say, before)
+                app_copy.forget_others(copy, folder)
             except FogError:
                 # A topic left behind would bind the next try to this one's number of partitions.
                 kafka.delete_topics(self.running, made)
                 if fresh:
-                    shutil.rmtree(self._folder / app.name, ignore_errors=True)
+                    shutil.rmtree(folder, ignore_errors=True)
+                elif not known:
+                    app_copy.forget(copy, folder)
                 raise
             return steps
 
@@ -186,17 +189,18 @@ class Apps:
             steps = deployment.changes(current, wanted)
             for placement in wanted.stages:
                 recorded = {*placement.nodes, *current.stage(placement.stage).nodes}
-                strays = [node for node in self.workers(wanted.app, placement.stage) if node not in recorded]
+                there = self.executors(wanted.app, placement.stage)
+                strays = [node for node in there if node not in recorded]
                 steps += [RemoveReplica(placement.stage, Replica(node)) for node in strays]
             self._carry_out(app, current, wanted, steps, say)
             return steps
 
-    def workers(self, app: str, stage: str) -> list[str]:
+    def executors(self, app: str, stage: str) -> list[str]:
         """The nodes on which a replica of a stage should run by the list of services.
 
         They differ from the deployment's only where a fogctl was killed in the middle of a change.
         """
-        prefix = f"{app}.{stage}.worker."
+        prefix = f"{app}.{stage}.executor."
         names = [service.name for service in self.services.all()]
         return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
@@ -262,6 +266,7 @@ class Apps:
             steps = deployment.changes(found, None)
             if not dry_run:
                 self._carry_out(app, found, None, steps, say)
+                app_copy.forget_others(app, self._folder / name, running=False)
                 if not keep_state:
                     kafka.delete_topics(self.running, list(app.all_topics))
                     shutil.rmtree(self._folder / name, ignore_errors=True)
@@ -304,63 +309,25 @@ class Apps:
                 quota.limit(self.running, step.replica.node, where, step.replica.share)
 
     def _carry_out(
-        self, app: App, current: Deployment | None, wanted: Deployment | None, steps: list[Change], say: Say
+        self,
+        app: App,
+        current: Deployment | None,
+        wanted: Deployment | None,
+        steps: list[Change],
+        say: Say,
+        before: App | None = None,
     ) -> None:
-        """Make the changes; if one fails, undo those made, newest first, and say so."""
-        places = {
-            p.stage: p for p in (*(current.stages if current else ()), *(wanted.stages if wanted else ()))
-        }
-        java = require_java()
-        pools = {name: self._pool(app, place, java) for name, place in places.items()}
+        """Make the changes; if one fails, undo those made, newest first, and say so.
+
+        `before` is the app as it runs until then, where that differs: its stages are stopped and, if the
+        change fails, started again as they were.
+        """
+        old, new = (before or app, current), (app, wanted)
+        forth = AppPools.of(self.running, self.services, old, new)
+        back = AppPools.of(self.running, self.services, new, old)
         remedy = f"fogctl app rm {app.name} removes what is left"
-        carry_out(steps, lambda wave: self._make(pools, wave), remedy, say)
+        carry_out(steps, forth.make, remedy, say, back.make)
         self._record(app.name, wanted)
-
-    def _make(self, pools: Mapping[str, StagePool], wave: Sequence[Change]) -> None:
-        """Make changes at the same time: stages that start, replicas that are added; or any single one."""
-        match wave:
-            case [SetShare(stage, replica)]:
-                pools[stage].limit(replica.node, replica.share)
-            case [RemoveReplica(stage, replica)]:
-                pools[stage].remove(replica.node)
-            case [StopStage(stage)]:
-                pools[stage].stop()
-            case _:
-                self._start(
-                    pools,
-                    [step for step in wave if isinstance(step, StartStage)],
-                    [step for step in wave if isinstance(step, AddReplica)],
-                )
-
-    def _start(
-        self, pools: Mapping[str, StagePool], stages: Sequence[StartStage], replicas: Sequence[AddReplica]
-    ) -> None:
-        """Start stages and replicas together; no node's CPU is limited before all its replicas are ready."""
-
-        def add(step: AddReplica, give_up: threading.Event) -> None:
-            pools[step.stage].add(step.replica.node, give_up)
-            pools[step.stage].warm(step.replica.node, give_up)
-            pools[step.stage].require(step.replica.node)
-
-        def run(step: StartStage, give_up: threading.Event) -> None:  # noqa: ARG001
-            pools[step.stage].wait_until_running()
-
-        for stage in stages:
-            pools[stage.stage].start()
-        for stage in stages:
-            pools[stage.stage].wait_for_master()
-        for step in replicas:
-            pools[step.stage].lift(step.replica.node)
-        try:
-            together(
-                [
-                    *(functools.partial(run, step) for step in stages),
-                    *(functools.partial(add, step) for step in replicas),
-                ]
-            )
-        finally:
-            for step in replicas:
-                pools[step.stage].limit(step.replica.node, step.replica.share)
 
     def _record(self, name: str, wanted: Deployment | None) -> None:
         file = self._folder / name / "deployment.json"
@@ -371,13 +338,6 @@ class Apps:
         fresh = file.with_suffix(".new")
         fresh.write_text(json.dumps(deployment.to_json(wanted), indent=1))
         fresh.replace(file)
-
-    def _pool(self, app: App, placement: StagePlacement, java: Java | None = None) -> StagePool:
-        control = next(node.name for node in self.running.testbed.nodes if node.role is Role.control)
-        ports = spark.Pool(app.name, placement.stage, control, placement.number)
-        return StagePool(
-            self.running, self.services, java or require_java(), app, app.stage(placement.stage), ports
-        )
 
 
 def _check_real_time(app: App, placement: StagePlacement) -> None:

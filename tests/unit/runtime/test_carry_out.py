@@ -7,7 +7,15 @@ import pytest
 
 from fogctl.errors import FogError
 from fogctl.runtime.carry_out import GaveUpError, carry_out, together, waves
-from fogctl.runtime.deployment import AddReplica, Change, RemoveReplica, Replica, SetShare, StartStage
+from fogctl.runtime.deployment import (
+    AddReplica,
+    Change,
+    RemoveReplica,
+    Replica,
+    SetShare,
+    StartStage,
+    StopStage,
+)
 
 ONE, TWO, THREE = (AddReplica("parse", Replica(node)) for node in ("pi1", "pi2", "pi3"))
 LESS = SetShare("parse", Replica("pi1", 0.5), 1.0)
@@ -39,6 +47,36 @@ def test_a_failure_undoes_everything_begun_newest_first_and_says_so() -> None:
         RemoveReplica("parse", Replica("pi1")),
     ]
     assert sum(line.startswith("undoing: ") for line in said) == 4
+
+
+def test_a_stage_that_does_not_start_anew_is_started_again_as_it_was() -> None:
+    """Its old version is started by other means than the new one."""
+    made: list[tuple[str, Change]] = []
+
+    def make(wave: Sequence[Change]) -> None:
+        made.extend(("new", step) for step in wave)
+        if StartStage("parse") in wave:
+            raise FogError("app.py:3: no such column", exit_code=1)
+
+    def make_back(wave: Sequence[Change]) -> None:
+        made.extend(("old", step) for step in wave)
+
+    half = Replica("pi1", 0.5)
+    stop = StopStage("parse", "options", (half,))
+    with pytest.raises(FogError) as caught:
+        carry_out([stop, StartStage("parse"), ONE], make, "", lambda _: None, make_back)
+    assert str(caught.value) == (
+        "app.py:3: no such column (what had been changed was undone, and parse runs as before)"
+    )
+    assert made == [
+        ("new", stop),
+        ("new", StartStage("parse")),
+        ("new", ONE),
+        ("old", RemoveReplica("parse", Replica("pi1"))),
+        ("old", StopStage("parse")),
+        ("old", StartStage("parse")),
+        ("old", AddReplica("parse", half)),
+    ]
 
 
 def test_an_interruption_is_undone_too() -> None:

@@ -1,0 +1,122 @@
+"""The executor pools of an app's stages, and how each kind of change is made to them."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fogctl.java import Java, require_java
+from fogctl.metrics.place import control_node, stage_watch
+from fogctl.runtime import ports, spark
+from fogctl.runtime.app import App
+from fogctl.runtime.carry_out import together
+from fogctl.runtime.deployment import (
+    AddReplica,
+    Change,
+    Deployment,
+    RemoveReplica,
+    SetShare,
+    StagePlacement,
+    StartStage,
+    StopStage,
+)
+from fogctl.runtime.pool import StagePool
+from fogctl.runtime.service import Services
+from fogctl.testbed.running import Running
+
+
+def pool_of(
+    running: Running, services: Services, app: App, placement: StagePlacement, java: Java | None = None
+) -> StagePool:
+    """The pool of one stage of an app."""
+    pool = spark.Pool(app.name, placement.stage, control_node(running.testbed), placement.number)
+    return StagePool(running, services, java or require_java(), app, app.stage(placement.stage), pool)
+
+
+@dataclass(frozen=True, slots=True)
+class AppPools:
+    """The pools of one app, by stage."""
+
+    by_stage: Mapping[str, StagePool]
+
+    @classmethod
+    def of(
+        cls, running: Running, services: Services, *versions: tuple[App | None, Deployment | None]
+    ) -> AppPools:
+        """The pools of every stage in these versions of an app; where several have it, of the last."""
+        java = require_java()
+        return cls(
+            {
+                placement.stage: pool_of(running, services, app, placement, java)
+                for app, deployment in versions
+                if app is not None and deployment is not None
+                for placement in deployment.stages
+            }
+        )
+
+    def make(self, wave: Sequence[Change]) -> None:
+        """Make changes at the same time: stages that start, replicas that are added; or any single one."""
+        match wave:
+            case [SetShare(stage, replica)]:
+                self.by_stage[stage].limit(replica.node, replica.share)
+            case [RemoveReplica(stage, replica)]:
+                self.by_stage[stage].remove(replica.node)
+            case [StopStage(stage)]:
+                self.by_stage[stage].stop()
+            case _:
+                self._start(
+                    [step for step in wave if isinstance(step, StartStage)],
+                    [step for step in wave if isinstance(step, AddReplica)],
+                )
+
+    def _start(self, stages: Sequence[StartStage], replicas: Sequence[AddReplica]) -> None:
+        """Start stages and replicas together; no node's CPU is limited before all its replicas are ready."""
+        pools = self.by_stage
+
+        def add(step: AddReplica, give_up: threading.Event) -> None:
+            pools[step.stage].add(step.replica.node, give_up)
+            pools[step.stage].warm(step.replica.node, give_up)
+            pools[step.stage].require(step.replica.node)
+
+        def run(step: StartStage, give_up: threading.Event) -> None:  # noqa: ARG001
+            pools[step.stage].wait_until_running()
+
+        for stage in stages:
+            pools[stage.stage].start()
+        for stage in stages:
+            pools[stage.stage].wait_for_master()
+        for step in replicas:
+            pools[step.stage].lift(step.replica.node)
+        try:
+            together(
+                [
+                    *(functools.partial(run, step) for step in stages),
+                    *(functools.partial(add, step) for step in replicas),
+                ]
+            )
+        finally:
+            for step in replicas:
+                pools[step.stage].limit(step.replica.node, step.replica.share)
+
+
+def require_free_ports(
+    running: Running, services: Services, app: str, stages: Iterable[StagePlacement]
+) -> None:
+    """FogError if another process has a port that one of these stages would listen on.
+
+    Spark would not say so: a Master whose port is taken listens on the next one, where nobody looks for it.
+    """
+    control = control_node(running.testbed)
+    address = ports.data_address(running, control)
+    runs = {status.service.name for status in services.status() if status.pid is not None}
+    for placement in stages:
+        pool = spark.Pool(app, placement.stage, control, placement.number)
+        watch = stage_watch(running.testbed, placement.number)
+        if pool.service("master") not in runs:
+            for port in (pool.port, pool.web_port):
+                ports.require_free(running, control, address, port, f"the Master of stage {placement.stage}")
+        if pool.service("driver") not in runs:
+            what = f"the metrics of stage {placement.stage}"
+            ports.require_free(running, control, watch.address, watch.port, what)
