@@ -1,12 +1,15 @@
-"""The event log: one JSON line an event, with `at_s` and `what`; faults and experiments write to it too."""
+"""Where the agent's events go: the event log of a testbed or run, or a list."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
+
+from fogctl.runtime.events import read_file as read
+from fogctl.runtime.events import write
+
+__all__ = ["Event", "EventLog", "FileLog", "MemoryLog", "read"]
 
 Event = Mapping[str, Any]
 """`at_s`, `what` (started, decision, applied, failed, observed, …) and what belongs to it."""
@@ -32,33 +35,11 @@ class MemoryLog:
 
 
 class FileLog:
-    """Events in a file, a line each, appended in one write so that lines of several writers do not mix."""
+    """Events in a log file, which others may write to at the same time."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def write(self, event: Event) -> None:
         """Append one event; it is on the disk when this returns."""
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        line = (json.dumps(event, default=float, allow_nan=True) + "\n").encode()
-        handle = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        try:
-            os.write(handle, line)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-def read(file: Path) -> Iterator[dict[str, Any]]:
-    """The events of a file, oldest first; a line cut short by a crash is passed over."""
-    try:
-        lines = file.read_bytes().splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(event, dict):
-            yield event
+        write(self.file, event)
