@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from fogmodels.throughput import Sample, fit
+from fogmodels.throughput import Sample, ThroughputModel, fit
 
 SETTLED_S = 20.0
 """After a change of nodes the metric window still holds batches of the old ones."""
@@ -16,12 +17,30 @@ MOST_SAMPLES = 200
 LEAST_ROWS = 5.0
 LEAST_SETS = 3
 """A model of fewer node sets than this says nothing about others."""
+SHARES: Final = tuple(step / 20 for step in range(2, 21))
+"""The CPU shares that an ideal scaler could choose from."""
 
 
-def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[str, list[float]], str]:
+@dataclass(frozen=True, slots=True)
+class Sustained:
+    """What the best 1, 2, … nodes sustain at each share, by stage, and where that is known from."""
+
+    by_stage: Mapping[str, Mapping[float, list[float]]]
+    source: str
+
+    def facts(self) -> dict[str, Any]:
+        """As the manifest has it: at full share under `mst`, at every share under `mst_shares`."""
+        return {
+            "mst": {stage: rates[1.0] for stage, rates in self.by_stage.items()},
+            "mst_shares": {stage: list(map(list, rates.items())) for stage, rates in self.by_stage.items()},
+            "mst_from": self.source,
+        }
+
+
+def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> Sustained:
     """By stage the MST of the nearest 1, 2, … nodes, from a batch-time model of every policy's batches."""
     far = distances(manifest)
-    found: dict[str, list[float]] = {}
+    found: dict[str, dict[float, list[float]]] = {}
     counts = []
     for stage in manifest["stages"]:
         facts = manifest["stage_facts"][stage]
@@ -34,14 +53,17 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> tuple[dict[s
         model = fit(samples, "batch")
         counts.append(f"{stage}: {len(samples)} windows, noise {model.noise:.0%}")
         bound = float(facts["freshness_s"])
-        sustained = []
-        for n in range(1, len(far) + 1):
-            rows = model.batch_rows_within(bound, n, far[n - 1], rounds, 1.0)
-            rows = max(1.0, rows)
-            sustained.append(model.mst(n, far[n - 1], rows, rounds, 1.0))
-        found[stage] = [float(value) for value in sustained]
+
+        def mst(n: int, share: float, model: ThroughputModel, bound: float, rounds: int) -> float:
+            rows = max(1.0, model.batch_rows_within(bound, n, far[n - 1], rounds, share))
+            return float(model.mst(n, far[n - 1], rows, rounds, share))
+
+        found[stage] = {
+            share: [mst(n, share, model, bound, rounds) for n in range(1, len(far) + 1)] for share in SHARES
+        }
     said = "; ".join(counts)
-    return found, f"a batch-time model of this run's batches ({said})" if found else f"not known ({said})"
+    known = f"a batch-time model of this run's batches ({said})" if found else f"not known ({said})"
+    return Sustained(found, known)
 
 
 def distances(manifest: Mapping[str, Any]) -> list[float]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from fogctl.agent.events import EventLog
 from fogctl.agent.target import Target
 from fogctl.experiment.experiment import Part
+from fogctl.experiment.ideal import Sustained
 from fogctl.experiment.load import Load
 
 Say = Callable[[str], None]
@@ -98,8 +99,8 @@ class Plant(Protocol):
         """Measure every pair of nodes."""
         ...
 
-    def sustained(self) -> tuple[Mapping[str, list[float]], str] | None:
-        """By stage what the best n nodes sustain, and where that is known from; None: the run must show."""
+    def sustained(self) -> Sustained | None:
+        """What the best n nodes sustain; None: the run must show."""
         ...
 
     def open(self, part: Part, load: Load) -> AbstractContextManager[Session]:

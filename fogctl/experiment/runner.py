@@ -52,7 +52,7 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
             _verify(experiment, plant, folder, manifest)
             known = plant.sustained()
             if known is not None:
-                manifest["mst"], manifest["mst_from"] = dict(known[0]), known[1]
+                manifest |= known.facts()
             if experiment.config.calibrate and "calibration" not in manifest:
                 watcher.say(f"calibrating for {calibrate.duration_s(experiment):.0f} s")
                 manifest["calibration"] = _calibrated(experiment, plant, folder)
@@ -75,7 +75,7 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
         manifests.try_to_save(folder, manifest)
         raise
     if "mst" not in manifest:
-        manifest["mst"], manifest["mst_from"] = ideal.from_metrics(manifest, folder.metrics())
+        manifest |= ideal.from_metrics(manifest, folder.metrics()).facts()
     manifest["state"], manifest["ended"] = "done", manifests.now()
     folder.save_manifest(manifest)
     return manifest

@@ -35,6 +35,9 @@ class PartScore:
     accuracy_o: float | None
     """Replicas to spare, on average, over all stages; None where no ideal curve is known."""
     accuracy_u: float | None
+    accuracy_o_cpu: float | None
+    """CPU to spare, in nodes at full share, against the least that n replicas at one share could do with."""
+    accuracy_u_cpu: float | None
     timeshare_o: float | None
     """Fraction of the time with too many; the paper prints per cent."""
     timeshare_u: float | None
@@ -43,6 +46,8 @@ class PartScore:
     reconfigurations: int
     share_changes: int
     node_minutes: float
+    weighted_node_minutes: float
+    """The same where half a node costs half: replicas × share."""
     core_minutes: float | None
     """CPU paid for: replicas × share × quota."""
     cpu_share: float | None
@@ -114,6 +119,12 @@ def part_score(
         if stage.ideal is not None
     ]
     known = bool(scored) and len(scored) == len(stages)
+    of_cpu = [
+        elasticity.score(stage.at_s, stage.cpu, stage.ideal_cpu, end_s=duration)
+        for stage in stages.values()
+        if stage.ideal_cpu is not None
+    ]
+    known_cpu = bool(of_cpu) and len(of_cpu) == len(stages)
     lags = sum((stage.lag for stage in _aligned(stages.values())), start=np.zeros(1))
     responses = _responses(own)
     audit = entry.get("audit") or {}
@@ -124,12 +135,15 @@ def part_score(
         repetition=int(entry["repetition"]),
         accuracy_o=sum(one.accuracy_o for one in scored) if known else None,
         accuracy_u=sum(one.accuracy_u for one in scored) if known else None,
+        accuracy_o_cpu=sum(one.accuracy_o for one in of_cpu) if known_cpu else None,
+        accuracy_u_cpu=sum(one.accuracy_u for one in of_cpu) if known_cpu else None,
         timeshare_o=statistics.fmean(one.timeshare_o for one in scored) if known else None,
         timeshare_u=statistics.fmean(one.timeshare_u for one in scored) if known else None,
         excess_time=None if finished_s is None else max(0.0, float(finished_s) - duration) / duration,
         reconfigurations=reconfigurations(own),
         share_changes=sum(int((np.diff(np.nan_to_num(stage.share)) != 0).sum()) for stage in stages.values()),
         node_minutes=sum(_area(stage.at_s, stage.replicas, until) for stage in stages.values()) / 60.0,
+        weighted_node_minutes=sum(_area(s.at_s, s.cpu, until) for s in stages.values()) / 60.0,
         core_minutes=None if any(math.isnan(area) for area in cores) else sum(cores) / 60.0,
         cpu_share=statistics.fmean(shares) if shares else None,
         mean_lag=float(lags.mean()),

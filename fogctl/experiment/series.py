@@ -31,7 +31,15 @@ class StageSeries:
     share: Vector
     cores: Vector
     ideal: Vector | None
+    """The least replicas, whole, whose best set sustains what is offered."""
+    ideal_cpu: Vector | None
+    """The least CPU that would, in nodes at full share: of all replicas at all shares, the cheapest."""
     nodes: tuple[str, ...]
+
+    @property
+    def cpu(self) -> Vector:
+        """Replicas × share: what they are worth in nodes at full share."""
+        return self.replicas * np.nan_to_num(self.share)
 
 
 def finished(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -57,9 +65,9 @@ def series(
         source = np.where(np.isnan(offered), np.nan_to_num(column(own, "input_rate")), offered)
         sustained = manifest.get("mst", {}).get(stage)
         at_s = column(own, "at_s")
-        ideal = None
-        if sustained:
-            ideal = elasticity.ideal_supply(smoothed(at_s, source), sustained).astype(float)
+        shares = manifest.get("mst_shares", {}).get(stage)
+        load = smoothed(at_s, source)
+        ideal = elasticity.ideal_supply(load, sustained).astype(float) if sustained else None
         found[stage] = StageSeries(
             at_s=at_s,
             offered=source,
@@ -69,9 +77,17 @@ def series(
             share=column(own, "share"),
             cores=column(own, "cores"),
             ideal=ideal,
+            ideal_cpu=least_cpu(load, shares) if shares else None,
             nodes=tuple(text or "" for text in own["nodes"].to_pylist()),
         )
     return found
+
+
+def least_cpu(rates: Vector, by_share: Sequence[tuple[float, Sequence[float]]]) -> Vector:
+    """For each rate the least n × share that sustains it, from the MST of 1, 2, … nodes at each share."""
+    choices = sorted((n * share, mst) for share, msts in by_share for n, mst in enumerate(msts, 1))
+    costs = np.array([cost for cost, _ in choices])
+    return costs[elasticity.ideal_supply(rates, [mst for _, mst in choices]) - 1]
 
 
 def smoothed(at_s: Vector, rate: Vector, over_s: float = SMOOTH_S) -> Vector:

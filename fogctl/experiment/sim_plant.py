@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fogctl.experiment.experiment import Experiment, Part
+from fogctl.experiment.ideal import SHARES, Sustained
 from fogctl.experiment.load import Load
 from fogctl.experiment.plant import NetworkCheck, Say
 from fogctl.experiment.responses import summary
@@ -37,12 +38,17 @@ def parameters_of(stage: Stage, given: StageParameters | None = None) -> StagePa
     return replace(base, mu_per_s=base.reference_cores / per_record_s)
 
 
-def sustained_by(stage: Stage, parameters: StageParameters, testbed: Testbed) -> list[float]:
-    """What the best 1, 2, … nodes sustain, at full share and warm."""
+def sustained_by(
+    stage: Stage, parameters: StageParameters, testbed: Testbed, share: float = 1.0
+) -> list[float]:
+    """What the best 1, 2, … nodes sustain once they are warm."""
     origins = [node.name for node in testbed.nodes if node.role is not Role.edge]
     edges = [node for node in testbed.nodes if node.role is Role.edge]
     far = {node.name: testbed.latencies.max_rtt_ms(origins, node.name) for node in edges}
-    speeds = [(node.cpu_cores or parameters.reference_cores) / parameters.reference_cores for node in edges]
+    speeds = [
+        (node.cpu_cores or parameters.reference_cores) / parameters.reference_cores * share**parameters.sigma
+        for node in edges
+    ]
 
     def mst(replicas: int, rtt_max_ms: float, speed: float = 1.0, /) -> float:
         if stage.mode is Mode.real_time:
@@ -169,14 +175,16 @@ class SimPlant:
             True, "simulated: nothing was measured", nodes, asked(self._experiment.testbed), None
         )
 
-    def sustained(self) -> tuple[Mapping[str, list[float]], str]:
+    def sustained(self) -> Sustained:
         """What the model itself sustains."""
         bed = self._experiment.testbed
         found = {
-            stage.name: sustained_by(stage, self._parameters[stage.name], bed)
+            stage.name: {
+                share: sustained_by(stage, self._parameters[stage.name], bed, share) for share in SHARES
+            }
             for stage in self._experiment.app.stages
         }
-        return found, "the simulator's own parameters"
+        return Sustained(found, "the simulator's own parameters")
 
     @contextlib.contextmanager
     def open(self, part: Part, load: Load) -> Iterator[SimSession]:

@@ -44,12 +44,14 @@ every: 5s
     with folder.held():
         manifest = runner.run(loaded, SimPlant(loaded), folder, _Silent())
     truth = manifest["mst"]["nearest"]
-    learned, said = ideal.from_metrics(manifest, folder.metrics())
+    learned = ideal.from_metrics(manifest, folder.metrics())
     used = {int(sample.replicas) for sample in ideal.samples_of(folder.metrics(), "nearest", 8)}
     assert len(used) >= 3
-    assert "windows" in said
+    assert "windows" in learned.source
     for n in used:
-        assert learned["nearest"][n - 1] == pytest.approx(truth[n - 1], rel=0.25), n
+        assert learned.facts()["mst"]["nearest"][n - 1] == pytest.approx(truth[n - 1], rel=0.25), n
+    for share, rates in learned.by_stage["nearest"].items():
+        assert share == 1.0 or rates[0] < learned.by_stage["nearest"][1.0][0]
 
 
 def test_too_few_node_sets_give_no_ideal_curve(tmp_path: Path) -> None:
@@ -65,9 +67,9 @@ policies: [thr-nlaware]
     folder = RunFolder(tmp_path / "run")
     with folder.held():
         manifest = runner.run(loaded, SimPlant(loaded), folder, _Silent())
-    learned, said = ideal.from_metrics(manifest, folder.metrics())
-    assert learned == {}
-    assert "too few node sets" in said
+    learned = ideal.from_metrics(manifest, folder.metrics())
+    assert learned.by_stage == {}
+    assert "too few node sets" in learned.source
 
 
 def test_an_app_is_changed_in_the_runs_folder_and_nowhere_else(tmp_path: Path) -> None:

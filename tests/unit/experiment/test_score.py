@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from fogmodels import elasticity
 
@@ -54,6 +55,27 @@ def test_the_elasticity_is_the_models(tmp_path: Path) -> None:
         assert late[name] == pytest.approx(getattr(expected, name))
 
 
+def test_shares_count_half_a_node_costs_half_and_the_least_cpu_is_the_judge(tmp_path: Path) -> None:
+    folder = story.recorded(tmp_path / "run", {"quick": 0})
+    manifest = folder.manifest()
+    # Half the share sustains half: 50 records/s need half a node, and 200 three nodes at three quarters.
+    by_share = [[share, [share * mst for mst in story.MST]] for share in (0.25, 0.5, 0.75, 1.0)]
+    folder.save_manifest({**manifest, "mst_shares": {"nearest": by_share}})
+    [whole] = scored(folder).values()
+    assert whole["weighted_node_minutes"] == pytest.approx(whole["node_minutes"])
+    # Half a node too much for 80 of 120 s; 0.75 of a node for the 40 s between.
+    assert whole["accuracy_o_cpu"] == pytest.approx((0.5 * 80 + 0.75 * 40) / 120, rel=0.1)
+    assert whole["accuracy_u_cpu"] == pytest.approx(0.0, abs=0.05)
+    table = folder.metrics()
+    at = table.schema.names.index("share")
+    folders.metrics.save(table.set_column(at, "share", pa.array([0.5] * table.num_rows)), folder.metrics_file)
+    [half] = scored(folder).values()
+    assert half["node_minutes"] == whole["node_minutes"]
+    assert half["weighted_node_minutes"] == pytest.approx(whole["node_minutes"] / 2)
+    assert half["accuracy_o_cpu"] == pytest.approx(0.0, abs=0.05)
+    assert half["accuracy_u_cpu"] == pytest.approx(0.75 * 40 / 120, rel=0.25)
+
+
 def test_medians_are_over_repetitions_and_losses_add_up(tmp_path: Path) -> None:
     folder = story.recorded(tmp_path / "run", repetitions=3)
     manifest = folder.manifest()
@@ -98,6 +120,7 @@ def test_without_an_ideal_curve_accuracy_is_unknown_and_cost_is_not(tmp_path: Pa
     folder.save_manifest({**folder.manifest(), "mst": {}})
     quick = scored(folder)["quick"]
     assert quick["accuracy_o"] is None
+    assert quick["accuracy_o_cpu"] is None
     assert quick["node_minutes"] > 0
 
 
