@@ -24,7 +24,7 @@ from fogctl.testbed.model import Role
 from fogctl.testbed.running import Running
 
 REPLICA_OVERHEAD_BYTES = 160 << 20
-"""What an executor and its Worker take beyond the executor's heap, measured."""
+"""What an executor takes beyond its heap, measured."""
 _NAP_S = 0.2
 
 

@@ -32,7 +32,7 @@ def kill(
     what: Annotated[
         list[str],
         typer.Argument(
-            help="NODE, or one of: node NODE, worker NODE, executor NODE, driver APP.STAGE, "
+            help="NODE, or one of: node NODE, executor NODE, driver APP.STAGE, "
             "master APP.STAGE, broker, bridge, delay-line.",
             metavar="WHAT [WHERE]",
         ),

@@ -1,6 +1,6 @@
 """Class data that Spark's processes share, or a broker's starts: made once a user, then mapped, not loaded.
 
-A Worker with its executor needs about 40 % less CPU to start with it and a fifth less memory of its own. The
+An executor needs about 40 % less CPU to start with it and a fifth less memory of its own. The
 archive serves one Java and one class path, which its name tells; a JVM that finds none, or another, or a
 broken one, starts without.
 """
@@ -21,7 +21,7 @@ from fogctl.java import Java
 from fogctl.runtime import jars
 
 CLASSES = Path(__file__).with_name("spark.classes.gz")
-"""Names of the classes that Master, Worker, executor and driver load, those of all of them first."""
+"""Names of the classes that Master, executor and driver load, those of all of them first."""
 PATIENCE_S = 600.0
 Say = Callable[[str], None]
 

@@ -13,7 +13,6 @@ class What(StrEnum):
     """What can be killed."""
 
     node = "node"
-    worker = "worker"
     executor = "executor"
     driver = "driver"
     master = "master"
@@ -24,6 +23,8 @@ class What(StrEnum):
 
 SERVICES = {What.broker: "broker", What.bridge: "mqtt.bridge"}
 """The services that are alone of their kind."""
+_ALSO_CALLED = {"worker": What.executor}
+"""A replica is its executor alone: there is no Worker process beside it."""
 _STARTED_BY = {What.broker: "fogctl app deploy starts it", What.bridge: "fogctl mqtt up starts it"}
 
 
@@ -40,8 +41,6 @@ class Target:
         match self.what:
             case What.node:
                 return f"node {self.name}: everything on it dies, and it is cut off"
-            case What.executor:
-                return f"kill -9 the executor of {self.name}"
             case What.delay_line:
                 return "kill -9 the delay line: no packet passes the impaired network without it"
             case _:
@@ -51,6 +50,7 @@ class Target:
 def find(words: Sequence[str], nodes: Sequence[str], services: Iterable[str]) -> Target:
     """The one thing meant; FogError that lists the choices if it is none or several."""
     kinds = [what.value for what in What]
+    words = [_ALSO_CALLED.get(words[0], words[0]), *words[1:]]
     if words[0] not in kinds:
         if words[0] in nodes:
             if len(words) > 1:
@@ -83,7 +83,7 @@ def _service(what: What, where: str | None, services: list[str]) -> str:
         if SERVICES[what] not in services:
             raise FogError(f"no {what.value} runs here", hint=_STARTED_BY[what], exit_code=FAILED)
         return SERVICES[what]
-    marker = ".worker." if what in (What.worker, What.executor) else f".{what.value}"
+    marker = ".executor." if what is What.executor else f".{what.value}"
     there = [name for name in services if marker in name]
     if not there:
         raise FogError(f"no {what.value} runs here", hint="fogctl app deploy starts some", exit_code=FAILED)
@@ -96,8 +96,8 @@ def _service(what: What, where: str | None, services: list[str]) -> str:
 
 
 def _label(service: str) -> str:
-    """How a user names a service: APP.STAGE.NODE for a worker, APP.STAGE for a driver."""
-    return service.replace(".worker.", ".").removesuffix(".driver").removesuffix(".master")
+    """How a user names a service: APP.STAGE.NODE for an executor, APP.STAGE for a driver."""
+    return service.replace(".executor.", ".").removesuffix(".driver").removesuffix(".master")
 
 
 def _names_of(service: str) -> set[str]:
@@ -111,8 +111,8 @@ def _usage(what: What) -> str:
     match what:
         case What.node:
             return "node NODE"
-        case What.worker | What.executor:
-            return f"{what.value} NODE"
+        case What.executor:
+            return "executor NODE"
         case What.driver | What.master:
             return f"{what.value} APP.STAGE"
         case _:

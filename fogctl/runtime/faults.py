@@ -28,7 +28,6 @@ from fogctl.testbed.running import Running
 
 CUT = 1.0
 """The loss of a path that is cut."""
-_EXECUTOR = b"CoarseGrainedExecutorBackend"
 _PATIENCE_S = 20.0
 
 
@@ -45,12 +44,6 @@ def killing(running: Running, words: Sequence[str], lasting_s: float | None) -> 
         case What.delay_line:
             _require_delay_line(running)
             fault = _fault(Kind.delay_line, (), lasting_s)
-        case What.executor if lasting_s is not None:
-            raise FogError(
-                "an executor is started again by its Worker, so it cannot be kept from running",
-                key="--for",
-                hint="kill the worker or the node for that long",
-            )
         case _:
             fault = _fault(Kind.process, (target.name,), lasting_s)
     _refuse_twice(running, fault)
@@ -138,12 +131,6 @@ def kill(running: Running, target: Target, fault: Fault | None) -> None:
                 processes.end(_parts(running, target.name), set())
             case What.delay_line:
                 if (pid := delay_line(running)) is not None:
-                    _kill(pid)
-            case What.executor:
-                _kill(_executor(services, target.name))
-            case What.worker:
-                # Only the Worker: its executor notices and ends, as it would on a real machine.
-                if (pid := services.pid(target.name)) is not None:
                     _kill(pid)
             case _:
                 services.kill(target.name)
@@ -279,22 +266,11 @@ def _require_running(running: Running, services: Services, target: Target) -> No
     match target.what:
         case What.delay_line:
             runs = delay_line(running) is not None
-        case What.executor:
-            runs = bool(_executor(services, target.name))
         case _:
             runs = services.pid(target.name) is not None
     if not runs:
         what = target.name or "the delay line"
         raise FogError(f"{what} does not run at this moment", hint="fogctl fault list", exit_code=FAILED)
-
-
-def _executor(services: Services, worker: str) -> int:
-    """The executor below a Worker."""
-    for pid, owner in services.look()[1].items():
-        with contextlib.suppress(OSError):
-            if owner == worker and _EXECUTOR in Path(f"/proc/{pid}/cmdline").read_bytes():
-                return pid
-    raise FogError(f"{worker} has no executor at this moment", hint="fogctl app status", exit_code=FAILED)
 
 
 def _kill(pid: int) -> None:

@@ -1,4 +1,4 @@
-"""The executors of a stage: one Worker a replica, started on exactly the asked nodes and read back."""
+"""The executors of a stage: one a replica, started on exactly the asked nodes and read back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ WARM_PATIENCE_S = 30.0
 STAYS_PATIENCE_S = 3.0
 _LOOK_EVERY_S = 0.25
 """Each look costs the driver CPU that starting needs."""
-_MEMORY_OVERHEAD_MB = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class StagePool:
         self.services.ensure(self._driver(spec))
 
     def wait_for_master(self) -> None:
-        """Return when the Master listens: a Worker that finds nobody asks again only after ten seconds."""
+        """Return when the Master listens: a driver that finds nobody asks again only after twenty seconds."""
         name = self.pool.service("master")
         pid = self.services.pid(name)
         if pid is not None:
@@ -87,9 +86,9 @@ class StagePool:
         return ask(self.socket, {"ask": "status"})
 
     def add(self, node: str, give_up: threading.Event) -> None:
-        """Start a Worker on a node; returns when its executor has registered with the driver."""
-        worker = self._worker(node)
-        pid = self.services.ensure(worker)
+        """Start an executor on a node; returns when it has registered with the driver."""
+        executor = self._executor(node)
+        pid = self.services.ensure(executor)
 
         def registered() -> bool:
             if give_up.is_set():
@@ -100,7 +99,7 @@ class StagePool:
             registered,
             f"the replica of {self.stage.name} on {node} did not register",
             lambda: alive(pid),
-            worker.name,
+            executor.name,
         )
 
     def warm(self, node: str, give_up: threading.Event) -> None:
@@ -132,17 +131,14 @@ class StagePool:
             raise FogError(f"stage {self.stage.name} failed: {status['error']}", exit_code=FAILED)
 
     def _last_words(self, node: str) -> str:
-        logs = list((self.folder / f"worker-{node}").glob("app-*/*/stderr"))
-        # The newest may be of an executor that is only starting.
-        for log in sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True)[:2]:
-            errors = [line for line in log.read_text(errors="replace").splitlines() if " ERROR " in line]
-            if errors:
-                return errors[0].partition(" ERROR ")[2].strip()[:300]
-        return "its log tells no error"
+        log = self.services.log(self.pool.service(f"executor.{node}"))
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        errors = [line for line in lines if " ERROR " in line]
+        return errors[-1].partition(" ERROR ")[2].strip()[:300] if errors else "its log tells no error"
 
     def remove(self, node: str) -> None:
-        """Decommission the Worker on a node: its executor finishes its tasks, takes no more, and ends."""
-        name = self.pool.service(f"worker.{node}")
+        """Decommission the executor on a node: it finishes its tasks, takes no more, and ends."""
+        name = self.pool.service(f"executor.{node}")
         pid = self.services.pid(name)
         if pid is not None:
             os.kill(pid, signal.SIGPWR)
@@ -152,6 +148,7 @@ class StagePool:
                 time.sleep(0.05)
         self.services.stop(name)
         self.running.remove_part(node, self.part)
+        shutil.rmtree(self._blocks(node), ignore_errors=True)
 
     def lift(self, node: str) -> None:
         """No CPU limit on a node for now: at a tenth of a core a JVM would take minutes to start."""
@@ -174,7 +171,7 @@ class StagePool:
             return []
 
     def stop(self) -> None:
-        """Stop driver, Workers and Master."""
+        """Stop driver, executors and Master."""
         if self.services.pid(self.pool.service("driver")) is not None:
             with contextlib.suppress(FogError):
                 ask(self.socket, {"ask": "stop"})
@@ -208,17 +205,24 @@ class StagePool:
             time.sleep(_LOOK_EVERY_S)
         raise FogError(failure, hint=f"its log: {self.services.log(service)}", exit_code=FAILED)
 
-    def _worker(self, node: str) -> Service:
-        argv = spark.worker_argv(
+    def _executor(self, node: str) -> Service:
+        blocks = self._blocks(node)
+        blocks.mkdir(parents=True, exist_ok=True)
+        argv = spark.executor_argv(
             self.pool,
             self._runtime,
             node,
-            self.stage.slots,
-            self._executor_mb + _MEMORY_OVERHEAD_MB,
-            self.folder / f"worker-{node}",
+            place=[each.name for each in self.running.testbed.nodes].index(node),
+            cores=self.stage.slots,
+            memory_mb=self._executor_mb,
+            counter=self.folder / f"starts-{node}",
         )
-        environment = spark.daemon_environment(node, self.java.home)
-        return Service(self.pool.service(f"worker.{node}"), node, argv, environment, self.part)
+        environment = spark.executor_environment(node, self.java.home, blocks)
+        return Service(self.pool.service(f"executor.{node}"), node, argv, environment, self.part)
+
+    def _blocks(self, node: str) -> Path:
+        """Where the executor on a node keeps its blocks."""
+        return self.folder / f"blocks-{node}"
 
     @property
     def _runtime(self) -> spark.Runtime:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 
 from fogctl.errors import FogError
 from fogctl.runtime import change_lock, events, quota, supervision
@@ -16,7 +15,6 @@ from fogctl.testbed.running import Running
 
 WARM_PATIENCE_S = 30.0
 """An executor that registered so long ago is believed to work, warmed up or not."""
-_EXECUTOR = b"CoarseGrainedExecutorBackend"
 
 
 class Replicas:
@@ -28,22 +26,15 @@ class Replicas:
         self._settled: dict[Key, Print] = {}
         self._lifted: dict[Key, float] = {}
         self._registered: dict[Key, float] = {}
-        self._executors: dict[int, float] = {}
-
-    @property
-    def executors(self) -> list[int]:
-        """The processes of the executors that were there at the last look."""
-        return list(self._executors)
+        self._since_s: dict[int, float] = {}
 
     def follow(self, running: Running) -> None:
         """From now on the testbed is this."""
         self._running = running
 
-    def settle(
-        self, seen: list[ServiceSeen], members: dict[int, str], down: frozenset[str], now_s: float
-    ) -> list[StageSeen]:
+    def settle(self, seen: list[ServiceSeen], down: frozenset[str], now_s: float) -> list[StageSeen]:
         """Help the replicas that are on their way; answers their stages."""
-        stages = self._stages({each.name: each.pid for each in seen}, members, now_s)
+        stages = self._stages({each.name: each.pid for each in seen}, now_s)
         open_stages = supervision.unsettled(stages, self._settled, down)
         for stage in open_stages:
             if change_lock.holder(self._running, stage.app) is not None:
@@ -55,33 +46,21 @@ class Replicas:
                         self._help(action, now_s)
         return open_stages
 
-    def _stages(self, pids: dict[str, int | None], members: dict[int, str], now_s: float) -> list[StageSeen]:
-        executors = self._executors_of(members, now_s)
+    def _stages(self, pids: dict[str, int | None], now_s: float) -> list[StageSeen]:
+        there = [pid for name, pid in pids.items() if ".executor." in name and pid is not None]
+        self._since_s = {pid: self._since_s.get(pid, now_s) for pid in there}
         found = []
         for deployment in self._deployments():
             for placement in deployment.stages:
                 prefix = f"{deployment.app}.{placement.stage}"
                 replicas = []
                 for replica in placement.replicas:
-                    worker = f"{prefix}.worker.{replica.node}"
-                    executor = executors.get(worker)
-                    age_s = now_s - self._executors[executor] if executor is not None else 0.0
-                    replicas.append(
-                        ReplicaSeen(replica.node, replica.share, pids.get(worker), executor, age_s)
-                    )
+                    executor = pids.get(f"{prefix}.executor.{replica.node}")
+                    age_s = now_s - self._since_s.get(executor, now_s) if executor is not None else 0.0
+                    replicas.append(ReplicaSeen(replica.node, replica.share, executor, age_s))
                 found.append(
                     StageSeen(deployment.app, placement.stage, pids.get(f"{prefix}.driver"), tuple(replicas))
                 )
-        return found
-
-    def _executors_of(self, members: dict[int, str], now_s: float) -> dict[str, int]:
-        """For each Worker's service, the executor below it."""
-        found = {
-            owner: pid
-            for pid, owner in members.items()
-            if ".worker." in owner and _EXECUTOR in _command_of(pid)
-        }
-        self._executors = {pid: self._executors.get(pid, now_s) for pid in found.values()}
         return found
 
     def _deployments(self) -> list[Deployment]:
@@ -136,10 +115,3 @@ class Replicas:
                     if replica.node == node:
                         return replica.share
         return None
-
-
-def _command_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""

@@ -71,7 +71,8 @@ class Services:
 
     def status(self) -> list[ServiceStatus]:
         """Every service that should run, with its process."""
-        return self.look()[0]
+        heads = self._heads()
+        return [ServiceStatus(service, heads.get(service.name)) for service in self.all()]
 
     def pid(self, name: str) -> int | None:
         """The process of a service; None if it does not run."""
@@ -167,13 +168,6 @@ class Services:
     def kill(self, name: str) -> int:
         """kill -9 the service and its children, as a fault; the supervisor may start it again."""
         return self._signal(name, signal.SIGKILL)
-
-    def look(self) -> tuple[list[ServiceStatus], dict[int, str]]:
-        """Every service that should run, with its process; every live process, with its service's name."""
-        found = self._processes()
-        heads = {owner: pid for pid, (owner, leads) in found.items() if leads}
-        status = [ServiceStatus(service, heads.get(service.name)) for service in self.all()]
-        return status, {pid: owner for pid, (owner, _) in found.items()}
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:

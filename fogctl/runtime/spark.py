@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from fogctl.errors import FAILED, FogError
-from fogctl.runtime import class_archive
+from fogctl.runtime import class_archive, executor_start
 
 MASTER_CLASS = "org.apache.spark.deploy.master.Master"
-WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
+EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _FIRST_PORT = 7100
 _LAG_OF_WEB_PORT = 1000
+_LAG_OF_DRIVER_PORT = 400
 
 # Small, quick-starting JVMs; the second compiler costs a Pi more than it earns in short tasks.
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:+ExitOnOutOfMemoryError"
-DAEMON_HEAP_MB = 96
+MASTER_HEAP_MB = 96
 
 # What Spark's own launcher adds (org.apache.spark.launcher.JavaModuleOptions).
 _OPENED = (
@@ -37,7 +39,11 @@ MODULE_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The Spark cluster of one stage: a Master on the control node, one Worker a replica."""
+    """The Spark cluster of one stage: Master and driver on the control node, one executor a replica.
+
+    Executors are started on their nodes by us and register with the driver themselves. Spark's own way, a
+    Worker on each node that starts them, needs a second JVM there: 190 MB and a third of the CPU of a start.
+    """
 
     app: str
     stage: str
@@ -48,8 +54,13 @@ class Pool:
 
     @property
     def port(self) -> int:
-        """Where Workers and the driver find the Master."""
+        """Where the driver finds the Master."""
         return _FIRST_PORT + self.number
+
+    @property
+    def driver_port(self) -> int:
+        """Where executors find the driver."""
+        return self.port + _LAG_OF_DRIVER_PORT
 
     @property
     def web_port(self) -> int:
@@ -62,7 +73,7 @@ class Pool:
         return f"spark://{self.control}:{self.port}"
 
     def service(self, part: str) -> str:
-        """The name of one of the pool's services: `master`, `driver`, `worker.NODE`."""
+        """The name of one of the pool's services: `master`, `driver`, `executor.NODE`."""
         return f"{self.app}.{self.stage}.{part}"
 
 
@@ -103,40 +114,40 @@ class Runtime:
 
 
 def master_argv(pool: Pool, runtime: Runtime, memory: Path) -> tuple[str, ...]:
-    """The Master's command. One that is started again finds its Workers and driver in its memory folder."""
-    options = (
+    """The Master's command. One that is started again finds its driver in its memory folder.
+
+    Spark's own script would start another JVM to find it out.
+    """
+    return (
+        *(str(runtime.java), "-cp", runtime.class_path, f"-Xmx{MASTER_HEAP_MB}m", *MODULE_OPTIONS),
+        *runtime.options.split(),
         *("-Dspark.deploy.recoveryMode=FILESYSTEM", f"-Dspark.deploy.recoveryDirectory={memory}"),
         # By default an app whose executors died ten times is given up for good.
         "-Dspark.deploy.maxExecutorRetries=-1",
         # Nobody submits apps to it, and its port would be the same for every pool.
-        "-Dspark.master.rest.enabled=false",
-    )
-    return (
-        *_daemon(runtime, MASTER_CLASS, options),
+        *("-Dspark.master.rest.enabled=false", MASTER_CLASS),
         *("--host", pool.control, "--port", str(pool.port), "--webui-port", str(pool.web_port)),
     )
 
 
-def worker_argv(
-    pool: Pool, runtime: Runtime, node: str, cores: int, memory_mb: int, folder: Path
+def executor_argv(
+    pool: Pool, runtime: Runtime, node: str, *, place: int, cores: int, memory_mb: int, counter: Path
 ) -> tuple[str, ...]:
-    """A Worker's command: it offers room for exactly one executor."""
+    """An executor's command: it waits for its driver, and has another number at each start."""
     return (
-        *_daemon(runtime, WORKER_CLASS),
-        *("--host", node, "--cores", str(cores), "--memory", f"{memory_mb}m"),
-        *("--work-dir", str(folder), "--webui-port", "0", pool.url),
+        *(sys.executable, "-I", "-S", executor_start.__file__),
+        *(pool.control, str(pool.driver_port), str(counter), str(place)),
+        *(str(runtime.java), "-cp", runtime.class_path, f"-Xmx{memory_mb}m", *MODULE_OPTIONS),
+        *(*runtime.options.split(), f"-Dspark.driver.port={pool.driver_port}", EXECUTOR_CLASS),
+        *("--driver-url", f"spark://CoarseGrainedScheduler@{pool.control}:{pool.driver_port}"),
+        *("--hostname", node, "--bind-address", node, "--cores", str(cores)),
+        *("--app-id", f"{pool.app}.{pool.stage}", "--resourceProfileId", "0"),
     )
 
 
-def _daemon(runtime: Runtime, main: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """A Master or Worker as a command. Spark's own script would start another JVM to find it out."""
-    return (
-        *(str(runtime.java), "-cp", runtime.class_path, f"-Xmx{DAEMON_HEAP_MB}m", *MODULE_OPTIONS),
-        *runtime.options.split(),
-        *("-Dspark.decommission.enabled=true", "-Dspark.worker.cleanup.enabled=true"),
-        # A Worker that is cut off is noticed within ten seconds instead of a minute.
-        *("-Dspark.worker.timeout=8", "-Dspark.network.timeout=10s", *options, main),
-    )
+def executor_environment(node: str, java_home: Path, folder: Path) -> tuple[tuple[str, str], ...]:
+    """Environment of an executor, which keeps its blocks in that folder."""
+    return (*daemon_environment(node, java_home), ("SPARK_EXECUTOR_DIRS", str(folder)))
 
 
 def daemon_environment(node: str, java_home: Path) -> tuple[tuple[str, str], ...]:
@@ -159,6 +170,9 @@ def settings(pool: Pool, *, executor_memory_mb: int, executor_cores: int, runtim
         "spark.executor.extraClassPath": runtime.extra_class_path,
         "spark.driver.host": pool.control,
         "spark.driver.bindAddress": pool.control,
+        "spark.driver.port": str(pool.driver_port),
+        # Executors look for the driver at that port and no other.
+        "spark.port.maxRetries": "0",
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": runtime.options,
         "spark.executor.extraJavaOptions": runtime.options,

@@ -15,7 +15,7 @@ CALM_S = 90.0
 """A service that ran for so long ended for a new reason: its next start does not wait."""
 LEAST_AGE_S = 2.0
 """A younger executor has not registered yet, even if the driver still lists the one before it."""
-_ORDER = ("broker", "mqtt", "master", "worker", "driver")
+_ORDER = ("broker", "mqtt", "master", "driver", "executor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,6 @@ class ReplicaSeen:
 
     node: str
     share: float
-    worker_pid: int | None
     executor_pid: int | None
     executor_age_s: float = 0.0
 
@@ -71,8 +70,8 @@ class StageSeen:
 
 Key = tuple[str, str, str]
 """App, stage, node."""
-Print = tuple[int | None, int | None, int | None]
-"""The driver, Worker and executor of a replica: when one is another, the replica starts anew."""
+Print = tuple[int | None, int | None]
+"""The driver and executor of a replica: when one is another, the replica starts anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +172,7 @@ def settle(stage: StageSeen, ready: Iterable[str]) -> list[Lift | Limit]:
 
 def fingerprint(stage: StageSeen, replica: ReplicaSeen) -> Print:
     """Which processes the replica consists of."""
-    return (stage.driver_pid, replica.worker_pid, replica.executor_pid)
+    return (stage.driver_pid, replica.executor_pid)
 
 
 def why_ended(log_tail: str) -> str:

@@ -79,18 +79,18 @@ class Supervisor:
         """Look once and act; answers how long to wait for the next look, and whose end would shorten that."""
         now_s = time.time()
         broken = self._restored(fault_record.read(self._folder), now_s)
-        statuses, members = self._services.look()
+        statuses = self._services.status()
         down, held = fault_record.down_nodes(broken), fault_record.held_services(broken)
         seen = [_seen(status) for status in statuses]
         lacking = supervision.missing(seen, held, down)
         self._start(lacking, now_s)
-        open_stages = self._replicas.settle(seen, members, down, now_s)
+        open_stages = self._replicas.settle(seen, down, now_s)
         line = self._watch_delay_line(broken, now_s)
         self._write_report(lacking)
         busy = bool(lacking or open_stages) or line is None
         pause_s = BUSY_TICK_S if busy else CALM_TICK_S
         ends = [fault.until_s - time.time() for fault in broken if fault.until_s is not None]
-        watched = [status.pid for status in statuses if status.pid is not None] + self._replicas.executors
+        watched = [status.pid for status in statuses if status.pid is not None]
         return max(0.0, min([pause_s, *ends])), watched + ([line] if line else [])
 
     # Faults that end by themselves

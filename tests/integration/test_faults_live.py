@@ -17,38 +17,22 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
+from live_testbed import PATIENCE_S, Fogctl, Replay, audited, eventually, ok
 
-from fogctl.runtime import faults, kafka, supervised
+from fogctl.runtime import faults, kafka, supervised, supervisor_report
 from fogctl.runtime.control import ask
 from fogctl.testbed import processes
 from fogctl.testbed.running import Running
 
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
-
 pytestmark = pytest.mark.timeout(900)
 APP, INPUT = "identity", "identity.records"
-PATIENCE_S = 120.0
 CUT_S = 30.0
 
 
 @pytest.fixture
-def bed(fogctl: Fogctl, tmp_path: Path, name: str) -> Iterator[Running]:
+def bed(bring_up: Callable[..., Running]) -> Iterator[Running]:
     """A control node, a broker whose disk is small, and two Pis, 5 ms away."""
-    (tmp_path / "testbed.yaml").write_text(
-        f"""
-name: {name}
-kind: virtual
-scale: {{cpu: 10%, memory: 40%}}
-nodes:
-  - {{name: cloud, role: control, site: dc, board: host}}
-  - {{name: broker, role: broker, site: dc, board: host}}
-  - {{name: "pi[1-2]", role: edge, site: field, board: rpi4-2g}}
-latency:
-  sites: [{{between: [dc, field], rtt: 5ms}}]
-"""
-    )
-    ok(fogctl("up"))
-    running = Running.load(name)
+    running = bring_up()
     disk = running.state.folder / "broker" / "log"
     disk.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)], check=True)
@@ -56,38 +40,6 @@ latency:
         yield running
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-class Replay:
-    """`fogctl trace replay` in the background: numbered records, about 40 a second, until Ctrl-C."""
-
-    def __init__(self, argv: list[str], folder: Path) -> None:
-        self._process = subprocess.Popen(
-            [*argv, "trace", "replay", "rides.csv", "--app", APP, "--speed", "10", "-o", "json"],
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A test run that was started in the background hands on a Ctrl-C that is ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )
-
-    def stop(self) -> None:
-        """Press Ctrl-C; returns when everything sent is acknowledged."""
-        assert self._process.poll() is None, "the replay ended before the faults did"
-        self._process.send_signal(signal.SIGINT)
-        _, complaint = self._process.communicate(timeout=PATIENCE_S)
-        assert "Traceback" not in complaint, complaint
-
-    def kill(self) -> None:
-        """Whatever happened, it does not stay."""
-        self._process.kill()
-        self._process.wait()
 
 
 class Watch:
@@ -116,12 +68,9 @@ class Watch:
             finally:
                 consumer.close()
 
-    def until(self, offset: int, what: str, patience_s: float = PATIENCE_S) -> None:
+    def until(self, offset: int, what: str) -> None:
         """Return when the stage has processed more than this."""
-        deadline = time.monotonic() + patience_s
-        while self.processed() <= offset:
-            assert time.monotonic() < deadline, f"{what}: stuck at {self.processed()} of {offset}"
-            time.sleep(0.25)
+        eventually(lambda: self.processed() > offset, f"{what}: {offset} processed", pause_s=0.25)
 
     def nodes(self) -> list[str]:
         """The nodes whose executors the driver has."""
@@ -145,13 +94,11 @@ def test_each_part_breaks_in_turn_under_load_and_nothing_is_lost(
 ) -> None:
     ok(fogctl("trace", "make", "rides.csv", "--days", "0.1", "--rides", "350000", "--seed", "1"))
     ok(fogctl("app", "deploy", APP, "--on", "pi1,pi2"))
-    replay, watch = Replay(fogctl_argv, tmp_path), Watch(bed)
-    try:
-        break_everything(fogctl, bed, watch, capsys)
+    # About 40 records a second.
+    with Replay(fogctl_argv, tmp_path, "rides.csv", "--app", APP, "--speed", "10") as replay:
+        break_everything(fogctl, bed, Watch(bed), capsys)
         replay.stop()
-    finally:
-        replay.kill()
-    result = json.loads(ok(fogctl("audit", APP, "--wait", "90s", "-o", "json")))["copies"]
+    result = audited(fogctl, APP)
     with capsys.disabled():
         print(f"\n  audit: {result}")
     assert result["sent"] > 1000
@@ -187,7 +134,7 @@ def break_everything(fogctl: Fogctl, bed: Running, watch: Watch, capsys: pytest.
         return lambda: faults.kill(bed, *faults.killing(bed, words, None))
 
     measured("executor killed", kill("executor", "pi1"))
-    measured("supervisor and worker killed", lambda: kill_supervisor_and_worker(bed))
+    measured("supervisor and executor killed", lambda: kill_supervisor_and_executor(bed))
     measured("master killed", kill("master"))
     measured("driver killed", kill("driver"))
     measured("broker killed", kill("broker"))
@@ -202,27 +149,24 @@ def cut_link(bed: Running) -> None:
     faults.cut(bed, faults.cutting(bed, "pi2", "cloud", CUT_S))
 
 
-def kill_supervisor_and_worker(bed: Running) -> None:
+def kill_supervisor_and_executor(bed: Running) -> None:
     """The supervisor dies first; whoever makes the next fault wakes another, as the command line does."""
     group = bed.part_groups(supervised.node(bed.testbed), supervised.PART)[0]
     for pid in processes.in_group(group):
         os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + PATIENCE_S
-    while supervised.awake(bed):  # a killed process holds its lock until it is gone
-        assert time.monotonic() < deadline, "the supervisor does not die"
-        time.sleep(0.01)
+    # A killed process holds its lock until it is gone.
+    eventually(lambda: not supervised.awake(bed), "the supervisor dies", pause_s=0.01)
     supervised.wake(bed)
-    faults.kill(bed, *faults.killing(bed, ["worker", "pi2"], None))
+    faults.kill(bed, *faults.killing(bed, ["executor", "pi2"], None))
 
 
 def fill_disk_and_free_it(fogctl: Fogctl, bed: Running) -> float:
     """Fill the broker's disk until the broker gives up and somebody says so; answers when it is freed."""
     filler = bed.state.folder / "broker" / "log" / "filler"
-    deadline = time.monotonic() + PATIENCE_S
     with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
         while True:
             file.write(bytes(1 << 16))
-    while "its disk is full" not in ok(fogctl("fault", "list")):
-        assert time.monotonic() < deadline, "nobody said that the disk is full"
+    eventually(lambda: "its disk is full" in str(supervisor_report.notes(bed)), "it is known", pause_s=0.5)
+    assert "its disk is full" in ok(fogctl("fault", "list"))
     filler.unlink()
     return time.monotonic()

@@ -39,10 +39,10 @@ def test_only_services_that_should_run_and_do_not_are_missing() -> None:
     assert [each.name for each in found] == ["taxi.nearest.master"]
 
 
-def test_the_broker_starts_before_masters_workers_and_drivers() -> None:
-    names = ["a.s.driver", "a.s.worker.pi1", "a.s.master", "metrics.nodes", "broker"]
+def test_the_broker_starts_before_masters_drivers_and_executors() -> None:
+    names = ["a.s.driver", "a.s.executor.pi1", "a.s.master", "metrics.nodes", "broker"]
     found = supervision.missing([service(name) for name in names], NOBODY, NOBODY)
-    expected = ["broker", "a.s.master", "a.s.worker.pi1", "a.s.driver", "metrics.nodes"]
+    expected = ["broker", "a.s.master", "a.s.driver", "a.s.executor.pi1", "metrics.nodes"]
     assert [each.name for each in found] == expected
 
 
@@ -83,7 +83,7 @@ def test_no_pause_is_longer_than_the_bound(attempts: int) -> None:
 
 
 def stage(**changes: object) -> StageSeen:
-    replica = ReplicaSeen("pi1", 0.5, worker_pid=11, executor_pid=12, executor_age_s=LEAST_AGE_S)
+    replica = ReplicaSeen("pi1", 0.5, executor_pid=12, executor_age_s=LEAST_AGE_S)
     made = {"app": "taxi", "stage": "nearest", "driver_pid": 10, "replicas": (replica,), **changes}
     return StageSeen(**made)  # type: ignore[arg-type]
 
@@ -92,26 +92,26 @@ KEY = ("taxi", "nearest", "pi1")
 
 
 def test_a_replica_whose_processes_are_the_known_ones_is_left_alone() -> None:
-    assert supervision.unsettled([stage()], {KEY: (10, 11, 12)}, NOBODY) == []
+    assert supervision.unsettled([stage()], {KEY: (10, 12)}, NOBODY) == []
 
 
 def test_a_replica_on_a_node_without_power_is_left_alone() -> None:
     assert supervision.unsettled([stage()], {}, frozenset({"pi1"})) == []
 
 
-def test_another_driver_worker_or_executor_makes_a_replica_start_anew() -> None:
-    for known in ((9, 11, 12), (10, 9, 12), (10, 11, 9)):
+def test_another_driver_or_executor_makes_a_replica_start_anew() -> None:
+    for known in ((9, 12), (10, 9)):
         assert supervision.unsettled([stage()], {KEY: known}, NOBODY) == [stage()]
 
 
 def test_a_replica_is_limited_when_its_executor_works_and_lifted_until_then() -> None:
-    assert supervision.settle(stage(), ready=["pi1"]) == [Limit("taxi", "nearest", "pi1", (10, 11, 12))]
+    assert supervision.settle(stage(), ready=["pi1"]) == [Limit("taxi", "nearest", "pi1", (10, 12))]
     assert supervision.settle(stage(), ready=[]) == [Lift("taxi", "nearest", "pi1")]
 
 
 def test_an_executor_younger_than_its_registration_can_be_is_not_believed() -> None:
-    young = ReplicaSeen("pi1", 0.5, 11, 12, executor_age_s=LEAST_AGE_S / 2)
-    gone = ReplicaSeen("pi1", 0.5, 11, None)
+    young = ReplicaSeen("pi1", 0.5, 12, executor_age_s=LEAST_AGE_S / 2)
+    gone = ReplicaSeen("pi1", 0.5, None)
     for replica in (young, gone):
         seen = stage(replicas=(replica,))
         assert supervision.settle(seen, ready=["pi1"]) == [Lift("taxi", "nearest", "pi1")]
