@@ -118,5 +118,7 @@ def require_free_ports(
             for port in (pool.port, pool.web_port):
                 ports.require_free(running, control, address, port, f"the Master of stage {placement.stage}")
         if pool.service("driver") not in runs:
+            what = f"the driver of stage {placement.stage}"
+            ports.require_free(running, control, address, pool.driver_port, what)
             what = f"the metrics of stage {placement.stage}"
             ports.require_free(running, control, watch.address, watch.port, what)

@@ -15,8 +15,18 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).parent))
+from live_testbed import Fogctl, SharedTestbed, described, ok
+
+from fogctl.testbed.running import Running
+
 FOGCTL = [sys.executable, "-c", "from fogctl.cli import main; main()"]
+TOLD = "measured"
 _numbers = itertools.count()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "alone: measures time or the whole host; nothing may run beside it")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,24 +42,73 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Figures that tests measured; they travel with the reports, because tests may run in other processes."""
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    told = [
+        (report.nodeid, text)
+        for report in reports
+        for key, text in getattr(report, "user_properties", ())
+        if key == TOLD
+    ]
+    if told:
+        terminalreporter.section("measured, not judged")
+    for nodeid, text in told:
+        terminalreporter.write_line(f"{Path(nodeid.split('::')[0]).stem}: {text}")
+
+
 @pytest.fixture
-def state_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory of this test's own; every testbed still remembered there is taken down afterwards."""
-    folder = tmp_path / "state"
-    monkeypatch.setenv("FOGCTL_STATE_DIR", str(folder))
-    yield folder
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Have a figure shown at the end of the test run."""
+    return lambda text: request.node.user_properties.append((TOLD, text))
+
+
+@contextlib.contextmanager
+def own_state(folder: Path) -> Iterator[None]:
+    """In the body fogctl keeps its state there; every testbed still remembered there is taken down after."""
     from fogctl.testbed import state
     from fogctl.testbed.host import LinuxHost
     from fogctl.testbed.virtual import take_down
 
-    for left in state.remembered(folder):
-        take_down(left, LinuxHost())
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("FOGCTL_STATE_DIR", str(folder))
+        try:
+            yield
+        finally:
+            for left in state.remembered(folder):
+                take_down(left, LinuxHost())
+
+
+def fogctl_in(folder: Path) -> Fogctl:
+    """The real command line, run in a folder; answers the finished process."""
+
+    def run(*arguments: str, timeout: float = 250) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [*FOGCTL, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=timeout
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+def new_name() -> str:
+    """A testbed name no other test and no other test run uses."""
+    return f"t{os.getpid()}n{next(_numbers)}"
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Iterator[Path]:
+    """A state directory of this test's own; every testbed still remembered there is taken down afterwards."""
+    folder = tmp_path / "state"
+    with own_state(folder):
+        yield folder
 
 
 @pytest.fixture
 def name() -> str:
     """A testbed name no other test and no other test run uses."""
-    return f"t{os.getpid()}n{next(_numbers)}"
+    return new_name()
 
 
 @pytest.fixture
@@ -59,17 +118,34 @@ def fogctl_argv() -> list[str]:
 
 
 @pytest.fixture
-def fogctl(state_dir: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def fogctl(state_dir: Path, tmp_path: Path) -> Fogctl:
     """Run the real command line in an empty folder; answers the finished process."""
+    return fogctl_in(tmp_path)
 
-    def run(*arguments: str, timeout: float = 250) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [*FOGCTL, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=timeout
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
 
-    return run
+@pytest.fixture
+def bring_up(fogctl: Fogctl, tmp_path: Path, name: str) -> Callable[..., Running]:
+    """Write testbed.yaml, with the nodes and settings given, and bring it up; again to change it."""
+
+    def up(*nodes: str, **settings: str | None) -> Running:
+        (tmp_path / "testbed.yaml").write_text(described(name, *nodes, **settings))
+        ok(fogctl("up"))
+        return Running.load(name)
+
+    return up
+
+
+@pytest.fixture(scope="module")
+def shared_testbed(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedTestbed]:
+    """A testbed that is up while the tests of a file run, with the nodes that the file names as NODES."""
+    folder, name = tmp_path_factory.mktemp("shared"), new_name()
+    with own_state(folder / "state"):
+        (folder / "testbed.yaml").write_text(described(name, *request.module.NODES))
+        fogctl = fogctl_in(folder)
+        ok(fogctl("up"))
+        yield SharedTestbed(Running.load(name), fogctl, folder)
 
 
 @pytest.fixture

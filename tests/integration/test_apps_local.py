@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -20,7 +21,7 @@ from fogctl.runtime import local, realtime_plan
 from fogctl.runtime.app import App, Stage, load, shipped_apps
 from fogctl.runtime.local import Record, run_stage
 from fogctl.runtime.realtime import PlanFacts
-from fogctl.runtime.stage_query import load_function
+from fogctl.runtime.stage_query import Spec, load_function, result_of
 from fogctl.trace.make import MakeOptions, make
 
 PLACES = {
@@ -271,6 +272,30 @@ def test_a_window_is_written_once_when_it_is_over_and_late_readings_are_left_out
         ("10.000", 8.0, 1),
         ("30.000", 1.0, 3),
     ]
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (
+            'return records.select("key", "timestamp")',
+            "returns the columns key, timestamp; value is missing (end with .select(…) that names both)",
+        ),
+        ('return records.groupBy("value").count()', "returns the columns value, count; key is missing"),
+        ('records.select("key", "value")', "returns NoneType, not a DataFrame (does it end with return?)"),
+    ],
+)
+def test_a_function_whose_result_is_no_key_and_value_is_refused_with_what_is_missing(
+    spark: SparkSession, tmp_path: Path, body: str, sentence: str
+) -> None:
+    code = tmp_path / "app.py"
+    code.write_text(f"def work(records, options):\n    {body}\n")
+    fields = {field.name: None for field in dataclasses.fields(Spec)}
+    stage = {"function": "work", "options": {}}
+    spec = Spec(**{**fields, "stage": stage, "code": str(code), "origin": "mine/app.py"})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"the function work of mine/app\.py") as caught:
+        result_of(spec, [local.records(spark, ["1"])])
+    assert sentence in str(caught.value)
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from live_testbed import Fogctl, eventually, ok
 
 from fogctl.errors import FogError
 from fogctl.runtime import events, fault_record, faults, quota, supervised, supervisor
@@ -19,10 +19,7 @@ from fogctl.runtime.service import Service, Services, alive
 from fogctl.testbed import cgroups, names, processes
 from fogctl.testbed.running import Running
 
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
-
 pytestmark = pytest.mark.timeout(300)
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -31,18 +28,6 @@ def bed(fogctl: Fogctl, testbed_file: Callable[..., Path], name: str) -> Running
     testbed_file(pis=2)
     ok(fogctl("up"))
     return Running.load(name)
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def eventually(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 def answers(fogctl: Fogctl, a: str, b: str) -> bool:
@@ -207,6 +192,7 @@ def test_a_dead_delay_line_stops_packets_and_is_started_again(fogctl: Fogctl, be
     assert 24 in [path["rtt_ms"] for path in shown]
 
 
+@pytest.mark.alone
 def test_down_leaves_nothing_behind_while_faults_are_active(
     fogctl: Fogctl, testbed_file: Callable[..., Path], name: str, snapshot: Callable[[], dict[str, object]]
 ) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
-from live_testbed import PATIENCE_S, Fogctl, Replay, audited, eventually, ok
+from live_testbed import PATIENCE_S, Fogctl, Replay, Tell, audited, eventually, ok
 
 from fogctl.runtime import faults, kafka, supervised, supervisor_report
 from fogctl.runtime.control import ask
@@ -90,25 +90,23 @@ class Watch:
 
 
 def test_each_part_breaks_in_turn_under_load_and_nothing_is_lost(
-    fogctl: Fogctl, fogctl_argv: list[str], bed: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fogctl: Fogctl, fogctl_argv: list[str], bed: Running, tmp_path: Path, tell: Tell
 ) -> None:
     ok(fogctl("trace", "make", "rides.csv", "--days", "0.1", "--rides", "350000", "--seed", "1"))
     ok(fogctl("app", "deploy", APP, "--on", "pi1,pi2"))
     # About 40 records a second.
     with Replay(fogctl_argv, tmp_path, "rides.csv", "--app", APP, "--speed", "10") as replay:
-        break_everything(fogctl, bed, Watch(bed), capsys)
+        break_everything(fogctl, bed, Watch(bed), tell)
         replay.stop()
     result = audited(fogctl, APP)
-    with capsys.disabled():
-        print(f"\n  audit: {result}")
+    tell(f"audit: {result}")
     assert result["sent"] > 1000
     assert (result["lost"], result["foreign"]) == (0, 0)
 
 
-def break_everything(fogctl: Fogctl, bed: Running, watch: Watch, capsys: pytest.CaptureFixture[str]) -> None:
+def break_everything(fogctl: Fogctl, bed: Running, watch: Watch, tell: Tell) -> None:
     """One fault after the other, each when everything is well again."""
     watch.until(0, "start")
-    times: dict[str, tuple[float, float]] = {}
 
     def measured(what: str, break_it: Callable[[], float | None], *, then: str | None = None) -> None:
         """Break something; wait until records sent afterwards come through; restore; wait for all to be back.
@@ -123,12 +121,8 @@ def break_everything(fogctl: Fogctl, bed: Running, watch: Watch, capsys: pytest.
         for fault in faults.restoring(bed, [then]) if then else ():
             faults.restore(bed, fault)
         watch.whole(what)
-        times[what] = (recovered_s, time.monotonic() - began)
-        with capsys.disabled():
-            print(
-                f"\n  {what}: processing after {recovered_s:.1f} s, whole after {times[what][1]:.1f} s",
-                end="",
-            )
+        whole_s = time.monotonic() - began
+        tell(f"{what}: processing after {recovered_s:.1f} s, whole after {whole_s:.1f} s")
 
     def kill(*words: str) -> Callable[[], None]:
         return lambda: faults.kill(bed, *faults.killing(bed, words, None))

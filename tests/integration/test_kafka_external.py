@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+import secured_kafka
+from live_testbed import Fogctl, audited, eventually, ok
 
+from fogctl.runtime.pool import listens
 from fogctl.runtime.service import Services
 from fogctl.testbed import names
 from fogctl.testbed.running import Running
-
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.timeout(900)
 ADDRESS = names.data_address(1)
 
 
-def beside(name: str) -> ModuleType:
-    """A module in this folder, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules.setdefault(name, importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
-    return module
-
-
-secured_kafka = beside("secured_kafka")
-
-
 @pytest.fixture
-def testbed_with(fogctl: Fogctl, tmp_path: Path, name: str) -> Callable[[str], Running]:
+def testbed_with(bring_up: Callable[..., Running]) -> Callable[[str], Running]:
     """Write testbed.yaml with a kafka section and bring it up; again to change the section."""
-
-    def write(section: str) -> Running:
-        (tmp_path / "testbed.yaml").write_text(
-            f"name: {name}\nkind: virtual\nscale: {{cpu: 10%, memory: 40%}}\nnodes:\n"
-            "  - {name: cloud, role: control, site: dc, board: host}\n"
-            "  - {name: bus, role: broker, site: dc, board: host}\n"
-            '  - {name: "pi[1-2]", site: field, board: rpi4-2g}\n'
-            "latency:\n  sites: [{between: [dc, field], rtt: 5ms}]\n"
-            f"kafka: {section}\n"
-        )
-        done = fogctl("up")
-        assert done.returncode == 0, done.stderr
-        return Running.load(name)
-
-    return write
+    return lambda section: bring_up(broker="bus", more=f"kafka: {section}\n")
 
 
 def test_an_app_runs_on_a_kafka_with_tls_and_a_log_in_and_loses_nothing(
@@ -82,6 +52,9 @@ def test_an_app_runs_on_a_kafka_with_tls_and_a_log_in_and_loses_nothing(
 
     services = Services(bed)
     secured_kafka.start(bed, services, "bus", ADDRESS, folder)
+    pid = services.pid(secured_kafka.NAME)
+    assert pid is not None
+    eventually(lambda: listens(pid, secured_kafka.PORT), "the Kafka listens")
     deadline = time.monotonic() + 90
     while (done := fogctl(*deploy)).returncode != 0 and time.monotonic() < deadline:
         assert "cannot reach" in done.stderr or "does not let us in" in done.stderr, done.stderr
@@ -92,16 +65,11 @@ def test_an_app_runs_on_a_kafka_with_tls_and_a_log_in_and_loses_nothing(
     assert secured_kafka.NAME in running
 
     made = ("--days", "0.002", "--rides", "500000", "--start", "2013-05-01T09:00:00")
-    assert fogctl("trace", "make", "rides.csv", *made).returncode == 0
-    replayed = fogctl("trace", "replay", "rides.csv", "--app", "identity", "--speed", "30", "-o", "json")
-    sent = json.loads(replayed.stdout)["records"]
+    ok(fogctl("trace", "make", "rides.csv", *made))
+    replayed = ok(fogctl("trace", "replay", "rides.csv", "--app", "identity", "--speed", "30", "-o", "json"))
+    sent = json.loads(replayed)["records"]
     assert sent > 500
-    audited = fogctl("audit", "identity", "-o", "json")
-    deadline = time.monotonic() + 120
-    while audited.returncode == 3 and time.monotonic() < deadline:
-        time.sleep(1)
-        audited = fogctl("audit", "identity", "-o", "json")
-    result = next(iter(json.loads(audited.stdout).values()))
+    result = audited(fogctl, "identity")
     assert (result["sent"], result["lost"], result["foreign"]) == (sent, 0, 0)
     assert_secret_nowhere(bed.state.folder)
     assert fogctl("app", "rm", "identity").returncode == 0

@@ -17,6 +17,8 @@ Fogctl = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[..., Path]
 Snapshot = Callable[[], dict[str, object]]
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def namespace() -> Iterator[Callable[[str], None]]:

@@ -30,6 +30,8 @@ SLOW_UP_CPU_S = 3.0
 
 Snapshot = Callable[[], dict[str, object]]
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def small(name: str, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> model.Testbed:

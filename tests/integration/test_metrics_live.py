@@ -6,13 +6,12 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
+from live_testbed import PATIENCE_S, Fogctl, Tell, eventually, ok
 
 from fogctl.metrics.direct import DirectReader
 from fogctl.metrics.prometheus import PrometheusReader
@@ -21,34 +20,13 @@ from fogctl.runtime import kafka
 from fogctl.testbed import processes
 from fogctl.testbed.running import Running
 
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
-PATIENCE_S = 120.0
-
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
-def bed(fogctl: Fogctl, tmp_path: Path, name: str) -> Running:
+def bed(bring_up: Callable[..., Running]) -> Running:
     """A control node that is also the broker, and two Pis."""
-    (tmp_path / "testbed.yaml").write_text(
-        f"""
-name: {name}
-kind: virtual
-scale: {{cpu: 10%, memory: 40%}}
-nodes:
-  - {{name: cloud, role: control, site: dc, board: host}}
-  - {{name: "pi[1-2]", role: edge, site: field, board: rpi4-2g}}
-latency:
-  sites: [{{between: [dc, field], rtt: 5ms}}]
-"""
-    )
-    ok(fogctl("up"))
-    return Running.load(name)
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return bring_up(broker=None)
 
 
 class Sender:
@@ -115,7 +93,7 @@ def compare(direct: DirectReader, through: PrometheusReader, instants: int) -> t
 
 
 def test_metrics_count_what_was_sent_and_are_the_same_through_prometheus(
-    fogctl: Fogctl, bed: Running, capsys: pytest.CaptureFixture[str]
+    fogctl: Fogctl, bed: Running, tell: Tell
 ) -> None:
     ok(fogctl("app", "deploy", "identity", "--on", "pi1"))
     started = json.loads(ok(fogctl("metrics", "up", "--prometheus", "-o", "json")))["started"]
@@ -160,8 +138,7 @@ def test_metrics_count_what_was_sent_and_are_the_same_through_prometheus(
     through = PrometheusReader.of(bed)
     sender.send(100)
     instants = compare(direct, through, 4)
-    with capsys.disabled():
-        print(f"\nequal through Prometheus: {instants[0]} looks at the stage, {instants[1]} at nodes")
+    tell(f"equal through Prometheus: {instants[0]} looks at the stage, {instants[1]} at nodes")
 
     status = json.loads(ok(fogctl("app", "status", "identity", "-o", "json")))["stages"][0]["metrics"]
     assert (status["stage"], status["nodes"]) == ("copy", ["pi1"])
@@ -176,10 +153,7 @@ def test_metrics_count_what_was_sent_and_are_the_same_through_prometheus(
     # What is gone is missing, not old.
     ok(fogctl("app", "rm", "identity"))
     assert direct.stages("identity") == ()
-    deadline = time.monotonic() + PATIENCE_S
-    while through.stages("identity"):
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    eventually(lambda: not through.stages("identity"), "Prometheus has no stage any more", pause_s=0.2)
     assert len(through.nodes()) == 3
     ok(fogctl("metrics", "down"))
     assert fogctl("metrics", "show", "--prometheus").returncode == 1

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fognetem.linux import inside
 from kafka import KafkaConsumer, TopicPartition
+from live_testbed import PATIENCE_S, Fogctl, eventually, ok
 from paho.mqtt.client import Client
 from paho.mqtt.reasoncodes import ReasonCode
 
@@ -32,36 +33,21 @@ from fogctl.runtime.broker import NAME as KAFKA_SERVICE
 from fogctl.runtime.service import alive
 from fogctl.testbed.running import Running
 
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
-
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(
         shutil.which("mosquitto", path="/usr/sbin:/usr/bin") is None, reason="Mosquitto is not installed"
     ),
 ]
-PATIENCE_S = 90.0
 
 
 @pytest.fixture
-def mqtt(fogctl: Fogctl, tmp_path: Path, name: str) -> Mqtt:
+def mqtt(fogctl: Fogctl, bring_up: Callable[..., Running]) -> Mqtt:
     """A broker node and two Pis 10 ms away, with MQTT up and one stream."""
-    (tmp_path / "testbed.yaml").write_text(
-        f"""
-name: {name}
-kind: virtual
-nodes:
-  - {{name: cloud, role: control, site: dc, board: host}}
-  - {{name: broker, role: broker, site: dc, board: host}}
-  - {{name: "pi[1-2]", role: edge, site: field, board: rpi4-2g, cpu: 20%, memory: 256MiB}}
-latency:
-  sites: [{{between: [dc, field], rtt: 10ms}}]
-"""
-    )
-    for command in ("up", "mqtt up"):
-        done = fogctl(*command.split())
-        assert done.returncode == 0, done.stderr
-    made = Mqtt.on(Running.load(name))
+    pis = '{name: "pi[1-2]", role: edge, site: field, board: rpi4-2g, cpu: 20%, memory: 256MiB}'
+    running = bring_up(pis, scale=None, rtt="10ms")
+    ok(fogctl("mqtt", "up"))
+    made = Mqtt.on(running)
     kafka.ensure_topics(made.running, {"lab.readings": 4})
     return made
 
@@ -91,13 +77,6 @@ def publishing(mqtt: Mqtt, asked: Job) -> Iterator[list[Published]]:
     print("faults were over before the devices were:", thread.is_alive())
     thread.join(PATIENCE_S)
     assert not thread.is_alive(), "the devices still wait"
-
-
-def eventually(true: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, f"{what} did not come"
-        time.sleep(0.1)
 
 
 def kill(mqtt: Mqtt, *services: str) -> None:

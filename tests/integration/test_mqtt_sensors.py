@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -14,12 +13,11 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
+from live_testbed import PATIENCE_S, Fogctl, ok
 
 from fogctl.runtime import app as apps
 from fogctl.runtime import kafka
 from fogctl.testbed.running import Running
-
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = [
     pytest.mark.timeout(600),
@@ -28,30 +26,12 @@ pytestmark = [
     ),
 ]
 WINDOW_S = 2.0
-PATIENCE_S = 120.0
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_means_of_sensors_are_those_of_what_the_devices_published(
-    fogctl: Fogctl, tmp_path: Path, name: str
+    fogctl: Fogctl, bring_up: Callable[..., Running], tmp_path: Path
 ) -> None:
-    (tmp_path / "testbed.yaml").write_text(
-        f"""
-name: {name}
-kind: virtual
-scale: {{cpu: 10%, memory: 40%}}
-nodes:
-  - {{name: cloud, role: control, site: dc, board: host}}
-  - {{name: broker, role: broker, site: dc, board: host}}
-  - {{name: "pi[1-2]", role: edge, site: field, board: rpi4-2g}}
-latency:
-  sites: [{{between: [dc, field], rtt: 5ms}}]
-"""
-    )
+    bed = bring_up()
     # The shipped app with shorter windows, so that some are over soon.
     folder = tmp_path / "sensors"
     shutil.copytree(
@@ -61,7 +41,7 @@ latency:
     assert "window_s: 2" in described
     (folder / "app.yaml").write_text(described)
 
-    for command in ("up", "mqtt up", "app deploy sensors --on pi2"):
+    for command in ("mqtt up", "app deploy sensors --on pi2"):
         ok(fogctl(*command.split()))
     publish = "mqtt publish --app sensors --stream readings --devices 3 --rate 30/s --count 360 --from pi1"
     said = json.loads(ok(fogctl(*publish.split(), "--record", "sent.jsonl", "-o", "json")))
@@ -78,7 +58,7 @@ latency:
         # Results come in the batch after the one that ends a window: a stream that stops leaves it open.
         ok(fogctl("mqtt", "publish", "--app", "sensors", "--devices", "3", "--count", "3", "--rate", "max"))
 
-    found = results(Running.load(name), over, one_more)
+    found = results(bed, over, one_more)
     for key in over:
         assert found[key][1] == expected[key][1], key
         assert math.isclose(found[key][0], expected[key][0], rel_tol=1e-9), key

@@ -36,12 +36,11 @@ from fognetem.choose import kernel_trouble, userspace_trouble
 from fognetem.control import find
 from fognetem.linux import inside
 from fognetem.measure import measure
-
-sys.path.append(str(FilePath(__file__).parent))
 from netem_net import network
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.alone,
     pytest.mark.skipif(
         sys.platform != "linux" or os.geteuid() != 0, reason="network namespaces need root on Linux"
     ),

@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 import pytest
 from fognetem.control import find
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.alone]
 Run = Callable[..., CompletedProcess[str]]
 
 

@@ -1,115 +1,62 @@
-"""A streaming app on emulated nodes: real Kafka, real Spark, scaled under load, every record counted."""
+"""A streaming app on emulated nodes: real Kafka, real Spark, scaled under load, every record counted.
+
+One testbed for all tests here: those that start nothing come first.
+"""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import time
-from collections.abc import Callable
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from live_testbed import Fogctl, Replay, SharedTestbed, audited, eventually, ok
 
+from fogctl.runtime import faults
+from fogctl.runtime.control import ask
 from fogctl.runtime.operate import Apps
 from fogctl.testbed.running import Running
 
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
-
 pytestmark = pytest.mark.timeout(900)
+NODES = ('{name: "pi[1-3]", role: edge, site: field, board: rpi4-2g}',)
 
 
 @pytest.fixture
-def bed(fogctl: Fogctl, tmp_path: Path, name: str) -> Running:
-    """A control node, a broker and three Pis, 5 ms away."""
-    (tmp_path / "testbed.yaml").write_text(
-        f"""
-name: {name}
-kind: virtual
-scale: {{cpu: 10%, memory: 40%}}
-nodes:
-  - {{name: cloud, role: control, site: dc, board: host}}
-  - {{name: broker, role: broker, site: dc, board: host}}
-  - {{name: "pi[1-3]", role: edge, site: field, board: rpi4-2g}}
-latency:
-  sites: [{{between: [dc, field], rtt: 5ms}}]
-"""
-    )
-    done = fogctl("up")
-    assert done.returncode == 0, done.stderr
-    return Running.load(name)
+def bed(shared_testbed: SharedTestbed) -> Running:
+    return shared_testbed.running
 
 
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def fogctl(shared_testbed: SharedTestbed) -> Fogctl:
+    return shared_testbed.fogctl
 
 
-def nodes_of(fogctl: Fogctl, app: str) -> list[str]:
-    status = json.loads(ok(fogctl("app", "status", app, "-o", "json")))
-    return sorted(executor["node"] for executor in status["stages"][0]["executors"])
+BAD_INPUT = {
+    ("app", "deploy", "identity", "--on", "pi9"): "has no node pi9",
+    ("app", "deploy", "identity", "--on", "cloud"): "role control",
+    ("app", "deploy", "nothing", "--on", "pi1"): 'there is no app "nothing"',
+    ("app", "deploy", "identity", "--on", "copi=pi1"): "no stage copi",
+    ("app", "deploy", "taxi", "--on", "pi1", "--set", "nearest.wrk=1"): 'did you mean "work"?',
+    ("app", "scale", "identity", "copy", "--nodes", "pi1"): "is not deployed",
+    ("app", "rm", "identity"): "is not deployed",
+    ("app", "logs", "identity", "copy.driver"): "has no log copy.driver",
+}
 
 
-def audited(fogctl: Fogctl, app: str, patience_s: float = 120) -> dict[str, int]:
-    """The audit, asked again until nothing is on its way any more."""
-    deadline = time.monotonic() + patience_s
-    while (asked := fogctl("audit", app, "-o", "json")).returncode == 3 and time.monotonic() < deadline:
-        time.sleep(1)
-    found: dict[str, dict[str, int]] = json.loads(ok(asked))
-    return next(iter(found.values()))
-
-
-def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
-    fogctl: Fogctl, fogctl_argv: list[str], bed: Running, tmp_path: Path
-) -> None:
-    ok(
-        fogctl(
-            "trace",
-            "make",
-            "rides.csv",
-            "--days",
-            "0.01",
-            "--rides",
-            "250000",
-            "--start",
-            "2013-05-01T08:00:00",
-        )
-    )
-    ok(fogctl("app", "deploy", "identity", "--on", "pi1"))
-    assert nodes_of(fogctl, "identity") == ["pi1"]
-    replay = subprocess.Popen(
-        [*fogctl_argv, "trace", "replay", "rides.csv", "--app", "identity", "--speed", "20", "-o", "json"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        ok(fogctl("app", "scale", "identity", "copy", "--nodes", "pi1,pi2"))
-        assert nodes_of(fogctl, "identity") == ["pi1", "pi2"]
-        ok(fogctl("app", "share", "identity", "copy", "50%"))
-        ok(fogctl("app", "scale", "identity", "copy", "--nodes", "pi2"))
-        assert nodes_of(fogctl, "identity") == ["pi2"]
-        said, complaint = replay.communicate(timeout=300)
-    finally:
-        replay.kill()
-    assert replay.returncode == 0, complaint
-    sent = json.loads(said)["records"]
-    assert sent > 1000
-    result = audited(fogctl, "identity")
-    assert (result["sent"], result["lost"], result["foreign"]) == (sent, 0, 0)
-
-    quota = Path(bed.part_groups("pi2", "identity-copy")[0])
-    assert quota.is_dir()
-    ok(fogctl("app", "rm", "identity"))
-    assert not quota.exists()
-    assert [status.service.name for status in Apps.on(bed).services.status()] == ["broker"]
-    assert fogctl("app", "status", "identity").returncode == 1
+def test_bad_input_is_one_sentence_and_starts_nothing(fogctl: Fogctl, bed: Running) -> None:
+    for arguments, sentence in BAD_INPUT.items():
+        done = fogctl(*arguments)
+        assert done.returncode in (1, 2)
+        assert sentence in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+    assert Apps.on(bed).services.status() == []
 
 
 def test_an_app_that_raises_is_refused_with_its_own_line_and_leaves_nothing(
-    fogctl: Fogctl, bed: Running, tmp_path: Path
+    fogctl: Fogctl, bed: Running, shared_testbed: SharedTestbed
 ) -> None:
-    folder = tmp_path / "broken"
+    folder = shared_testbed.folder / "broken"
     folder.mkdir()
     (folder / "app.yaml").write_text(
         "name: broken\nstages:\n  - {name: boom, inputs: [a], output: b, partitions: 2}\n"
@@ -121,21 +68,105 @@ def test_an_app_that_raises_is_refused_with_its_own_line_and_leaves_nothing(
     assert "was undone" in failed.stderr.splitlines()[-1]
     assert [status.service.name for status in Apps.on(bed).services.status()] == ["broker"]
     assert Apps.on(bed).deployments() == []
+    assert not (bed.state.folder / "apps" / "broken").exists()
 
 
-BAD_INPUT = {
-    ("app", "deploy", "identity", "--on", "pi9"): "has no node pi9",
-    ("app", "deploy", "identity", "--on", "cloud"): "role control",
-    ("app", "deploy", "nothing", "--on", "pi1"): 'there is no app "nothing"',
-    ("app", "deploy", "identity", "--on", "copi=pi1"): "no stage copi",
-    ("app", "scale", "identity", "copy", "--nodes", "pi1"): "is not deployed",
-}
+def status_of(fogctl: Fogctl) -> dict[str, Any]:
+    (stage,) = json.loads(ok(fogctl("app", "status", "identity", "-o", "json")))["stages"]
+    assert isinstance(stage, dict)
+    return stage
 
 
-def test_bad_input_is_one_sentence_and_starts_nothing(fogctl: Fogctl, bed: Running) -> None:
-    for arguments, sentence in BAD_INPUT.items():
-        done = fogctl(*arguments)
-        assert done.returncode in (1, 2)
-        assert sentence in done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1
-    assert Apps.on(bed).services.status() == []
+def nodes_of(fogctl: Fogctl) -> list[str]:
+    return sorted(executor["node"] for executor in status_of(fogctl)["executors"])
+
+
+def would(fogctl: Fogctl, *arguments: str) -> list[str]:
+    """What a dry run says it would change."""
+    said = json.loads(ok(fogctl("app", *arguments, "--dry-run", "-o", "json")))
+    assert said["dry_run"] is True
+    found: list[str] = said["changes"]
+    return found
+
+
+def scale(fogctl: Fogctl, nodes: str) -> list[str]:
+    """What was changed."""
+    done = ok(fogctl("app", "scale", "identity", "copy", "--nodes", nodes, "-o", "json"))
+    found: list[str] = json.loads(done)["changes"]
+    return found
+
+
+def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
+    fogctl: Fogctl, fogctl_argv: list[str], bed: Running, shared_testbed: SharedTestbed
+) -> None:
+    made = ("--days", "0.08", "--rides", "250000", "--start", "2013-05-01T08:00:00")
+    ok(fogctl("trace", "make", "rides.csv", *made))
+    ok(fogctl("app", "deploy", "identity", "--on", "pi1"))
+    assert nodes_of(fogctl) == ["pi1"]
+    sent_numbers = Apps.on(bed).sent_numbers("identity")
+    with Replay(
+        fogctl_argv, shared_testbed.folder, "rides.csv", "--app", "identity", "--speed", "20"
+    ) as replay:
+        dry = would(fogctl, "scale", "identity", "copy", "--nodes", "pi1,pi2")
+        assert dry == ["add a replica of copy on pi2 at 100%"]
+        assert nodes_of(fogctl) == ["pi1"]
+        assert scale(fogctl, "pi1,pi2") == dry
+        assert nodes_of(fogctl) == ["pi1", "pi2"]
+        ok(fogctl("app", "share", "identity", "copy", "50%"))
+        lose_power_while_joining(fogctl, bed, "pi3")
+        assert scale(fogctl, "pi2") == ["remove the replica of copy on pi1"]
+        assert nodes_of(fogctl) == ["pi2"]
+        eventually(lambda: int(sent_numbers.read().sure.sum()) > 1000, "a thousand records are sent")
+        replay.stop()
+    result = audited(fogctl, "identity")
+    assert result["sent"] > 1000
+    assert (result["lost"], result["foreign"]) == (0, 0)
+
+    assert_every_log_can_be_read(fogctl)
+    quota = Path(bed.part_groups("pi2", "identity-copy")[0])
+    dry = would(fogctl, "rm", "identity")
+    assert dry == ["stop stage copy", "remove the topics and checkpoints of identity"]
+    assert would(fogctl, "rm", "identity", "--keep-state") == dry[:1]
+    assert nodes_of(fogctl) == ["pi2"]
+    assert quota.is_dir()
+    ok(fogctl("app", "rm", "identity"))
+    assert not quota.exists()
+    assert [status.service.name for status in Apps.on(bed).services.status()] == ["broker"]
+    assert fogctl("app", "status", "identity").returncode == 1
+
+
+def lose_power_while_joining(fogctl: Fogctl, bed: Running, node: str) -> None:
+    """A replica that registers and does not stay: its node is taken off again, and the rest is as before."""
+    socket = bed.state.folder / "apps" / "identity" / "copy" / "runner.sock"
+    there = nodes_of(fogctl)
+    joined = threading.Event()
+
+    def cut_power() -> None:
+        eventually(
+            lambda: node in [each["node"] for each in ask(socket, {"ask": "status"})["executors"]],
+            f"{node} joins",
+        )
+        joined.set()
+        faults.kill(bed, *faults.killing(bed, [node], None))
+
+    saboteur = threading.Thread(target=cut_power)
+    saboteur.start()
+    failed = fogctl("app", "scale", "identity", "copy", "--nodes", ",".join([*there, node]))
+    saboteur.join()
+    assert joined.is_set()
+    assert failed.returncode == 1
+    said = failed.stderr.splitlines()[-1]
+    assert f"the replica of copy on {node} does not stay" in said
+    assert "what had been changed was undone" in said
+    assert nodes_of(fogctl) == there
+    assert list(Apps.on(bed).get("identity").stage("copy").nodes) == there
+    ok(fogctl("fault", "restore", node))
+
+
+def assert_every_log_can_be_read(fogctl: Fogctl) -> None:
+    """Of each process, executors on their nodes too; also of a replica that is gone."""
+    listed = [line.split("\t")[0] for line in ok(fogctl("app", "logs", "identity")).splitlines()]
+    assert {"copy.master", "copy.driver", "copy.executor.pi1", "copy.executor.pi2"} <= set(listed)
+    said = ok(fogctl("app", "logs", "identity", "copy.executor.pi2", "-n", "1000"))
+    assert "CoarseGrainedExecutorBackend" in said or "executor" in said.lower(), said
+    assert len(ok(fogctl("app", "logs", "identity", "copy.driver", "-n", "3")).splitlines()) <= 3

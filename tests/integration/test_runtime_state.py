@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
+from live_testbed import Fogctl, audited, eventually, ok
 
 from fogctl.runtime import kafka
+from fogctl.runtime.control import ask
 from fogctl.runtime.operate import Apps
 from fogctl.testbed.running import Running
-
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -42,33 +41,17 @@ def convert(readings, options):
 
 
 @pytest.fixture
-def bed(fogctl: Fogctl, tmp_path: Path, name: str) -> Running:
+def bed(bring_up: Callable[..., Running], tmp_path: Path) -> Running:
     """A control node, a broker and two Pis, the second without room for an executor."""
-    (tmp_path / "testbed.yaml").write_text(
-        f"""
-name: {name}
-kind: virtual
-nodes:
-  - {{name: cloud, role: control, site: dc, board: host}}
-  - {{name: broker, role: broker, site: dc, board: host}}
-  - {{name: pi1, role: edge, site: field, board: rpi4-2g, cpu: 40%, memory: 900MiB}}
-  - {{name: pi2, role: edge, site: field, board: rpi4-2g, cpu: 10%, memory: 256MiB}}
-latency:
-  sites: [{{between: [dc, field], rtt: 5ms}}]
-"""
-    )
     heat = tmp_path / "heat"
     heat.mkdir()
     (heat / "app.yaml").write_text(YAML)
     (heat / "app.py").write_text(NATIVE)
-    done = fogctl("up")
-    assert done.returncode == 0, done.stderr
-    return Running.load(name)
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    limits = {"pi1": "cpu: 40%, memory: 900MiB", "pi2": "cpu: 10%, memory: 256MiB"}
+    nodes = (
+        f"{{name: {pi}, role: edge, site: field, board: rpi4-2g, {limit}}}" for pi, limit in limits.items()
+    )
+    return bring_up(*nodes, scale=None)
 
 
 def send(bed: Running, values: list[str]) -> None:
@@ -83,13 +66,17 @@ def send(bed: Running, values: list[str]) -> None:
         producer.close()
 
 
-def audited(fogctl: Fogctl) -> tuple[int, int, int]:
+def counted(fogctl: Fogctl) -> tuple[int, int, int]:
     """Sent, lost, duplicates, when nothing is on its way any more."""
-    deadline = time.monotonic() + 120
-    while (asked := fogctl("audit", "heat", "-o", "json")).returncode == 3 and time.monotonic() < deadline:
-        time.sleep(1)
-    found = json.loads(ok(asked))["celsius"]
+    found = audited(fogctl, "heat")
     return found["sent"], found["lost"], found["duplicates"]
+
+
+def options(fogctl: Fogctl) -> dict[str, str]:
+    """Those the deployed stage has."""
+    (stage,) = json.loads(ok(fogctl("app", "status", "heat", "-o", "json")))["stages"]
+    found: dict[str, str] = stage["options"]
+    return found
 
 
 def changes(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -108,31 +95,49 @@ def test_state_is_kept_changes_are_noticed_and_errors_name_their_line(
 
     ok(fogctl("app", "deploy", "heat", "--on", "pi1"))
     send(bed, ["50"] * 500)
-    assert audited(fogctl) == (500, 0, 0)
+    assert counted(fogctl) == (500, 0, 0)
     assert changes(fogctl("app", "deploy", "heat", "--on", "pi1", "-o", "json")) == []
     assert changes(fogctl("app", "scale", "heat", "convert", "--nodes", "pi1", "-o", "json")) == []
     would = changes(fogctl("app", "share", "heat", "convert", "50%", "--dry-run", "-o", "json"))
     assert would == ["share of convert on pi1: 100% to 50%"]
     assert Apps.on(bed).get("heat").stage("convert").replicas[0].share == 1.0
 
+    # A new version that does not start: the old one runs again, with its own options, and says so.
+    copies = list((bed.state.folder / "apps" / "heat" / ".source").iterdir())
+    failed = fogctl("app", "deploy", "heat", "--on", "pi1", "--set", "convert.digits=many")
+    assert failed.returncode == 1
+    said = failed.stderr.splitlines()[-1]
+    assert f"{heat}/app.py:4: ValueError: invalid literal for int() with base 10: 'many'" in said
+    assert "what had been changed was undone, and convert runs as before" in said
+    assert list((bed.state.folder / "apps" / "heat" / ".source").iterdir()) == copies
+    assert options(fogctl) == {"digits": "1"}
+    send(bed, ["55"] * 100)
+    assert counted(fogctl) == (600, 0, 0)
+
     # Changed options start the stage anew, from where it was.
     (heat / "app.yaml").write_text(YAML.replace("digits: 1", "digits: 3"))
     dry = changes(fogctl("app", "deploy", "heat", "--on", "pi1", "--dry-run", "-o", "json"))
     assert dry[0] == "stop stage convert to start it anew: options changed"
     assert changes(fogctl("app", "deploy", "heat", "--on", "pi1", "-o", "json")) == dry
-    send(bed, ["60"] * 300)
-    assert audited(fogctl) == (800, 0, 0)
+    assert options(fogctl) == {"digits": "3"}
+    send(bed, ["60"] * 200)
+    assert counted(fogctl) == (800, 0, 0)
 
     # So does an app that was away; and a function that raises on a record names its line.
     ok(fogctl("app", "rm", "heat", "--keep-state"))
     (heat / "app.py").write_text(PYTHON)
-    ok(fogctl("app", "deploy", "heat", "--on", "pi1"))
+    ok(fogctl("app", "deploy", "heat", "--on", "pi1", "--set", "convert.digits=2"))
+    assert options(fogctl) == {"digits": "2"}
+    assert "convert: digits=2" in ok(fogctl("app", "status", "heat"))
+    again = ("app", "deploy", "heat", "--on", "pi1", "--dry-run", "-o", "json")
+    assert changes(fogctl(*again, "--set", "convert.digits=2")) == []
+    assert "options changed" in changes(fogctl(*again))[0]
     send(bed, ["70"] * 200)
-    assert audited(fogctl) == (1000, 0, 0)
+    assert counted(fogctl) == (1000, 0, 0)
     send(bed, ["mild"])
-    deadline = time.monotonic() + 120
-    while (asked := fogctl("app", "status", "heat")).returncode == 0 and time.monotonic() < deadline:
-        time.sleep(1)
+    socket = bed.state.folder / "apps" / "heat" / "convert" / "runner.sock"
+    eventually(lambda: ask(socket, {"ask": "status"})["error"], "the error is known", pause_s=1)
+    asked = fogctl("app", "status", "heat")
     assert asked.returncode == 1
     assert (
         asked.stderr.strip()

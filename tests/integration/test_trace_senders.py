@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from live_testbed import Fogctl, Tell, ok
 
 from fogctl.runtime import app as apps
 from fogctl.runtime import audit, broker, deployment, kafka
@@ -18,8 +19,6 @@ from fogctl.runtime.audit import Audit
 from fogctl.runtime.operate import Apps
 from fogctl.runtime.service import Services
 from fogctl.testbed.running import Running
-
-Fogctl = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.timeout(600)
 APP = "identity"
@@ -29,7 +28,7 @@ APP = "identity"
 def bed(fogctl: Fogctl, testbed_file: Callable[..., Path], name: str) -> Running:
     """A testbed whose broker runs, and an app of which only the topics and the record are there: no Spark."""
     testbed_file(pis=1)
-    assert fogctl("up").returncode == 0
+    ok(fogctl("up"))
     running = Running.load(name)
     app = apps.load(APP)
     broker.start(running, Services(running))
@@ -39,7 +38,7 @@ def bed(fogctl: Fogctl, testbed_file: Callable[..., Path], name: str) -> Running
     wanted = deployment.place(app, {stage.name: ["pi1"] for stage in app.stages}, [])
     record.write_text(json.dumps(deployment.to_json(wanted)))
     made = ("--days", "0.01", "--rides", "3000000", "--start", "2013-05-01T12:00:00")
-    assert fogctl("trace", "make", "rides.parquet", *made).returncode == 0
+    ok(fogctl("trace", "make", "rides.parquet", *made))
     return running
 
 
@@ -71,7 +70,7 @@ def wait_until_sent(bed: Running, more_than: int) -> None:
 
 
 def test_every_number_is_accounted_for_whatever_happens_to_its_sender(
-    fogctl: Fogctl, fogctl_argv: list[str], bed: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    fogctl: Fogctl, fogctl_argv: list[str], bed: Running, tmp_path: Path, tell: Tell
 ) -> None:
     replay = ("replay", "rides.parquet", "--app", APP, "--speed", "20", "-o", "json")
 
@@ -102,12 +101,11 @@ def test_every_number_is_accounted_for_whatever_happens_to_its_sender(
     assert figures["records"] == 3000
     after = arrived(bed)
     assert (after.ok, after.sent) == (True, now.sent + 3000)
-    with capsys.disabled():
-        print(
-            f"\nreplay of {figures['records'] / figures['scheduled_s']:.0f} records/s: schedule error p50 "
-            f"{figures['error_ms_p50']:.2f} ms, p99 {figures['error_ms_p99']:.2f} ms, "
-            f"{figures['late_s'] * 1000:.1f} ms behind at the end"
-        )
+    tell(
+        f"replay of {figures['records'] / figures['scheduled_s']:.0f} records/s: schedule error p50 "
+        f"{figures['error_ms_p50']:.2f} ms, p99 {figures['error_ms_p99']:.2f} ms, "
+        f"{figures['late_s'] * 1000:.1f} ms behind at the end"
+    )
 
     hasty = fogctl("trace", *replay[:-4], "--speed", "1000000", "--copies", "10", "--limit", "5000")
     assert hasty.returncode == 1
@@ -128,11 +126,10 @@ def test_every_number_is_accounted_for_whatever_happens_to_its_sender(
         sent += 20_000
         found = arrived(bed)
         assert (found.ok, found.sent, found.duplicates) == (True, sent, 0)
-        with capsys.disabled():
-            print(
-                f"injected by {library}, 2 processes: {figures['records_per_s']:,.0f} records/s, "
-                f"{figures['cpu_us_per_record']:.1f} µs of CPU each, limited by the {figures['limited_by']}"
-            )
+        tell(
+            f"injected by {library}, 2 processes: {figures['records_per_s']:,.0f} records/s, "
+            f"{figures['cpu_us_per_record']:.1f} µs of CPU each, limited by the {figures['limited_by']}"
+        )
 
     numbers = Apps.on(bed).sent_numbers(APP)
     in_doubt = int(numbers.read().unsure.sum())

@@ -20,6 +20,8 @@ Fogctl = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[..., Path]
 Snapshot = Callable[[], dict[str, object]]
 
+pytestmark = pytest.mark.alone
+
 
 def told(done: subprocess.CompletedProcess[str]) -> dict[str, list[str]]:
     assert done.returncode == 0, done.stderr

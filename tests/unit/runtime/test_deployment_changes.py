@@ -152,6 +152,12 @@ def test_impossible_placements_are_refused(replicas: tuple[Replica, ...], senten
         check([_on(*replicas)], _testbed())
 
 
+def test_an_unknown_stage_is_named_with_those_there_are() -> None:
+    with pytest.raises(FogError) as caught:
+        _on(Replica("pi1")).stage("prase")
+    assert str(caught.value) == "app app has no stage prase (its stages: parse)"
+
+
 def test_two_apps_cannot_have_more_than_a_whole_node_together() -> None:
     check([_on(Replica("pi1", 0.5)), _on(Replica("pi1", 0.5))], _testbed())
     with pytest.raises(FogError, match=r"pi1 would have 110%"):
