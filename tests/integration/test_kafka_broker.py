@@ -39,6 +39,7 @@ def fogctl(shared_testbed: SharedTestbed) -> Fogctl:
     [
         ("broker", 9092, "the broker"),
         ("cloud", 7100, "the Master of stage copy"),
+        ("cloud", 7500, "the driver of stage copy"),
         ("cloud", 9300, "the metrics of stage copy"),
     ],
 )
