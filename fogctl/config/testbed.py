@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fogctl.config import boards as board_profiles
-from fogctl.config import kafka_section, source
+from fogctl.config import hosts_section, kafka_section, source
 from fogctl.config.boards import UNLIMITED, Board
 from fogctl.config.latencies import Rules, read_matrix
 from fogctl.config.problems import KeyPath, Problem, refuse
@@ -75,7 +75,9 @@ def build(
     if file.kafka is not None:
         kafka, problems = kafka_section.external(file.kafka, Path(document.file).parent)
         stop_if(problems)
-    return Testbed(file.name, file.kind, tuple(nodes), latencies, schedule, file.tolerance, kafka)
+    hosts, problems = hosts_section.hosts(file.hosts, [node.name for node in nodes], file.kind)
+    stop_if(problems)
+    return Testbed(file.name, file.kind, tuple(nodes), latencies, schedule, file.tolerance, kafka, hosts)
 
 
 def _located(problem: Problem, document: Document) -> Problem:

@@ -23,6 +23,7 @@ from fogctl.config.fields import (
     node_names,
     testbed_name,
 )
+from fogctl.config.hosts_section import HostEntry
 from fogctl.config.kafka_section import KafkaEntry
 from fogctl.testbed.model import Kind, Role
 from fogctl.testbed.names import MOST_NODES
@@ -174,6 +175,12 @@ class TestbedFile(Entry):
     schedule: list[ChangeEntry] = Field(default_factory=list, max_length=20_000)
     kafka: KafkaEntry | None = Field(
         default=None, description="a Kafka that runs already; default: a broker of the testbed's own"
+    )
+    hosts: dict[str, HostEntry] = Field(
+        default_factory=dict,
+        max_length=MOST_NODES,
+        description="by node the real machine behind it; other kinds than k3s do not look at it",
+        examples=["{pi1: {address: 192.168.1.11}}"],
     )
 
 

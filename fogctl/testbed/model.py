@@ -77,6 +77,18 @@ class ExternalKafka:
 
 
 @dataclass(frozen=True, slots=True)
+class SshHost:
+    """How the machine that is a node is reached."""
+
+    node: str
+    address: str
+    user: str
+    port: int = 22
+    key: str | None = None
+    """A private key's file; None: the SSH agent's keys and the user's own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Testbed:
     """Nodes, the latencies between them, and how those change over time."""
 
@@ -89,6 +101,8 @@ class Testbed:
     """How far a measured RTT may be off before a run is refused."""
     kafka: ExternalKafka | None = None
     """None: the embedded broker."""
+    hosts: tuple[SshHost, ...] = ()
+    """The machines behind the nodes, where there are real ones."""
 
     def node(self, name: str) -> Node:
         """The node of that name; KeyError if there is none."""

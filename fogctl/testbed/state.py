@@ -15,7 +15,17 @@ from fognetem.matrix import LatencyMatrix
 from fognetem.matrix import Path as NetworkPath
 
 from fogctl.errors import FAILED, FogError
-from fogctl.testbed.model import ExternalKafka, KafkaSasl, KafkaTls, Kind, LatencyChange, Node, Role, Testbed
+from fogctl.testbed.model import (
+    ExternalKafka,
+    KafkaSasl,
+    KafkaTls,
+    Kind,
+    LatencyChange,
+    Node,
+    Role,
+    SshHost,
+    Testbed,
+)
 
 DEFAULT_STATE_DIR = "/var/lib/fogctl"
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -129,6 +139,7 @@ def to_json(record: Record) -> dict[str, Any]:
         ],
         "tolerance_ms": testbed.tolerance_ms,
         "kafka": None if testbed.kafka is None else dataclasses.asdict(testbed.kafka),
+        "hosts": [dataclasses.asdict(host) for host in testbed.hosts],
         "injected": record.latencies.to_dict(),
         "backend": record.backend,
     }
@@ -147,6 +158,7 @@ def from_json(data: dict[str, Any]) -> Record:
         ),
         tolerance_ms=data["tolerance_ms"],
         kafka=_kafka(data.get("kafka")),
+        hosts=tuple(SshHost(**host) for host in data.get("hosts", ())),
     )
     return Record(testbed, LatencyMatrix.from_dict(data["injected"]), data["backend"])
 
