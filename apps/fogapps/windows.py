@@ -1,0 +1,204 @@
+"""Aggregates over overlapping windows of time, by two methods that give the same results; and which to take.
+
+`native` is Spark's own hopping window: every row is copied into each window it is in, so the work grows with
+the overlaps. `sliced` first aggregates the rows of each slice of time, then the slices of each window: a row
+is touched once however many windows overlap, and only one row a slice and key is copied (Traub et al.'s
+Scotty; Theodolite thesis, section 9.3, where demand grows with the overlaps except with slicing).
+
+    hop = Hop(size_s=60, slide_s=1)
+    total = {"n": Aggregate("count"), "mean_kw": Aggregate("mean", "kw")}
+    rows = readings.withWatermark("time", "5 seconds")
+    sliced(rows, "time", ["sensor"], hop, total)     # window (start, end), sensor, n, mean_kw
+
+**Streams.** Set the watermark before. Both write each window once, in the same batch, when the watermark has
+passed its end. `sliced` is two stateful operators one after the other, which Spark allows in output mode
+`append` only; in `update` mode take `native`.
+
+**Late rows.** A row that is late by no more than the watermark's delay is counted by both in all its windows.
+One that comes later still is counted by `native` in those of its windows that are not over yet, by `sliced`
+in none if its slice is over. Spark promises nothing about such rows; give `withWatermark` the delay you need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+Kind = Literal["count", "sum", "mean", "min", "max"]
+Method = Literal["native", "sliced", "auto"]
+METHODS: tuple[Method, ...] = get_args(Method)
+_LONGEST_S = 1000 * 365 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Windows of `size_s` seconds that begin every `slide_s` seconds, counted from 1970; exact to 1 µs."""
+
+    size_s: float
+    slide_s: float
+
+    def __post_init__(self) -> None:
+        for name, value in (("size_s", self.size_s), ("slide_s", self.slide_s)):
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or not 1e-6 <= value <= _LONGEST_S:
+                raise ValueError(f"{name} is a number of seconds of at least 0.000001, not {value!r}")
+        if self.slide_s > self.size_s:
+            raise ValueError(
+                f"slide_s ({self.slide_s:g}) must not exceed size_s ({self.size_s:g}): rows in between "
+                "would be in no window"
+            )
+
+    @property
+    def size_us(self) -> int:
+        """A window's length in microseconds, which is what Spark counts in."""
+        return round(self.size_s * 1e6)
+
+    @property
+    def slide_us(self) -> int:
+        """From one window's begin to the next one's, in microseconds."""
+        return round(self.slide_s * 1e6)
+
+    @property
+    def slice_us(self) -> int:
+        """The longest slices of which every window is made: the slide, where the size is a multiple of it."""
+        return math.gcd(self.size_us, self.slide_us)
+
+    @property
+    def overlaps(self) -> float:
+        """In how many windows a row is."""
+        return self.size_us / self.slide_us
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """What to compute of a column's values that are not null; `count` without a column counts rows."""
+
+    kind: Kind
+    column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise ValueError(f'an aggregate is {", ".join(get_args(Kind))}, not "{self.kind}"')
+        if self.column is None and self.kind != "count":
+            raise ValueError(f"{self.kind} needs a column")
+
+
+Windowed = Callable[[DataFrame, str, Sequence[str], Hop, Mapping[str, Aggregate]], DataFrame]
+
+
+def native(
+    rows: DataFrame, time: str, keys: Sequence[str], hop: Hop, aggregates: Mapping[str, Aggregate]
+) -> DataFrame:
+    """By Spark's hopping windows: columns `window`, the keys, the aggregates under their names."""
+    _check(rows, time, keys, aggregates)
+    window = f.window(time, *_durations(hop.size_us, hop.slide_us)).alias("window")
+    whole = [_whole(aggregate).alias(name) for name, aggregate in aggregates.items()]
+    return rows.groupBy(window, *keys).agg(*whole)
+
+
+def sliced(
+    rows: DataFrame, time: str, keys: Sequence[str], hop: Hop, aggregates: Mapping[str, Aggregate]
+) -> DataFrame:
+    """By slices, then windows over slices: the columns of `native`, and the same rows.
+
+    A sum or mean of floating-point values is added up in another order, so its last digits may differ.
+    """
+    _check(rows, time, keys, aggregates)
+    parts = [part for name, aggregate in aggregates.items() for part in _parts(name, aggregate)]
+    slices = rows.groupBy(f.window(time, *_durations(hop.slice_us)).alias("slice"), *keys).agg(*parts)
+    # The slice's own column carries the watermark on: windows over it are over when the slices are.
+    window = f.window("slice", *_durations(hop.size_us, hop.slide_us)).alias("window")
+    joined = [_joined(name, aggregate).alias(name) for name, aggregate in aggregates.items()]
+    return slices.groupBy(window, *keys).agg(*joined)
+
+
+def auto(
+    rows: DataFrame,
+    time: str,
+    keys: Sequence[str],
+    hop: Hop,
+    aggregates: Mapping[str, Aggregate],
+    *,
+    rows_per_slice: float,
+    append: bool = True,
+) -> DataFrame:
+    """By the method that costs less, as `choose` says."""
+    return METHOD[choose(hop, rows_per_slice, append=append)](rows, time, keys, hop, aggregates)
+
+
+def choose(hop: Hop, rows_per_slice: float, *, append: bool = True) -> Literal["native", "sliced"]:
+    """The cheaper method where `rows_per_slice` rows of each key come in the length of a slice.
+
+    That number is the rate of a key (the stream's rate by the number of keys) times the slide. The rule's
+    constants are fitted to benchmarks/windows.py, see docs/windows.md. In `update` mode (`append` false)
+    slices cannot be chained.
+    """
+    if not rows_per_slice > 0:
+        raise ValueError(f"rows_per_slice must be more than 0, not {rows_per_slice}")
+    return "sliced" if append and cost_ratio(hop, rows_per_slice) > 1 else "native"
+
+
+def cost_ratio(hop: Hop, rows_per_slice: float) -> float:
+    """What `native` costs, as a multiple of what `sliced` costs; a model of CPU time a row, in units of one.
+
+    A row costs native a copy for each overlap. It costs sliced one visit, and its part of what a slice costs:
+    to keep it in a state store and to copy it into each window; which takes more slices where the slide does
+    not divide the size.
+    """
+    copies = hop.overlaps
+    slices_a_slide = hop.slide_us / hop.slice_us
+    per_slice = SLICE_KEPT + SLICE_COPY * copies
+    kept = WINDOW_KEPT * copies / slices_a_slide  # both keep the windows themselves
+    rows = rows_per_slice / slices_a_slide
+    return (ROW + ROW_COPY * copies + kept / rows) / (ROW + per_slice / rows + kept / rows)
+
+
+ROW, ROW_COPY, SLICE_KEPT, SLICE_COPY, WINDOW_KEPT = 1.0, 0.2, 10.0, 0.2, 1.0
+
+METHOD: Mapping[str, Windowed] = {"native": native, "sliced": sliced}
+"""The two methods by name."""
+
+
+def _durations(*microseconds: int) -> list[str]:
+    return [f"{each} microseconds" for each in microseconds]
+
+
+def _check(rows: DataFrame, time: str, keys: Sequence[str], aggregates: Mapping[str, Aggregate]) -> None:
+    if not aggregates:
+        raise ValueError("name at least one aggregate")
+    taken = ["window", "slice", *keys, *aggregates]
+    if double := sorted({name for name in taken if taken.count(name) > 1}):
+        raise ValueError(f"{', '.join(double)}: each result needs a name of its own")
+    used = [time, *keys, *(each.column for each in aggregates.values() if each.column is not None)]
+    if lacking := [name for name in dict.fromkeys(used) if name not in rows.columns]:
+        raise ValueError(f"there is no column {', '.join(lacking)}: there are {', '.join(rows.columns)}")
+
+
+def _whole(aggregate: Aggregate) -> Column:
+    if aggregate.column is None:
+        return f.count("*")
+    return getattr(f, aggregate.kind)(f.col(aggregate.column))  # type: ignore[no-any-return]
+
+
+def _parts(name: str, aggregate: Aggregate) -> list[Column]:
+    """What a slice keeps of an aggregate."""
+    if aggregate.kind == "mean" and aggregate.column is not None:
+        value = f.col(aggregate.column)
+        # As double, like Spark's own mean: a sum of large whole numbers could overflow.
+        return [f.sum(value.cast("double")).alias(f"{name}.sum"), f.count(value).alias(f"{name}.count")]
+    return [_whole(aggregate).alias(name)]
+
+
+def _joined(name: str, aggregate: Aggregate) -> Column:
+    """An aggregate out of those of the slices."""
+    if aggregate.kind == "mean":
+        total, count = f.sum(f.col(f"`{name}.sum`")), f.sum(f.col(f"`{name}.count`"))
+        return f.when(count > 0, total / count)
+    if aggregate.kind in ("count", "sum"):
+        return f.sum(f.col(f"`{name}`"))
+    return getattr(f, aggregate.kind)(f.col(f"`{name}`"))  # type: ignore[no-any-return]
