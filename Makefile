@@ -67,8 +67,8 @@ test-unit: setup test-tools
 test-integration: setup test-tools
 	@echo "== integration tests (real namespaces, cgroups and packets; they need root)"
 	@status=0; \
-	echo "   two files at a time"; \
-	$(BIN)/pytest tests/integration -q -m "not alone" -n 2 --dist loadfile || status=1; \
+	echo "   two at a time"; \
+	$(BIN)/pytest tests/integration -q -m "not alone" -n 2 --dist worksteal || status=1; \
 	echo "   one by one: what measures time, or the host as a whole"; \
 	$(BIN)/pytest tests/integration -q -m alone || status=1; \
 	exit $$status

@@ -30,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Files that may take long come first: of two processes, neither then waits long for the other at the end.
+    items.sort(key=lambda item: -_allowed_s(item))
     reason = None
     if sys.platform != "linux":
         reason = "needs Linux: namespaces and control groups"
@@ -40,6 +42,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if here in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _allowed_s(item: pytest.Item) -> float:
+    """The time limit that a file sets for its tests; 0 if it sets none."""
+    marks = getattr(item.getparent(pytest.Module), "own_markers", [])
+    return max((float(mark.args[0]) for mark in marks if mark.name == "timeout"), default=0.0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
