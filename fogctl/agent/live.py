@@ -94,7 +94,7 @@ class LiveTarget:
         """What runs: the record, and where a killed change left others running or none, what is there."""
         found = self._apps.get(app)
         for placement in found.stages:
-            there = self._apps.workers(app, placement.stage)
+            there = self._apps.executors(app, placement.stage)
             if set(there) != set(placement.nodes):
                 shares = {replica.node: replica.share for replica in placement.replicas}
                 replicas = tuple(Replica(node, shares.get(node, 1.0)) for node in there)
