@@ -15,6 +15,7 @@ COMMANDS = {
     "down": "fogctl.cli.testbed:down",
     "status": "fogctl.cli.testbed:status",
     "doctor": "fogctl.cli.testbed:doctor",
+    "pi": "fogctl.cli.pi:app",
     "exec": "fogctl.cli.testbed:execute",
     "net": "fogctl.cli.net:app",
     "board": "fogctl.cli.board:app",
@@ -29,6 +30,7 @@ COMMANDS = {
     "watch": "fogctl.cli.watch:watch",
     "plan": "fogctl.cli.plan:app",
     "place": "fogctl.cli.place:place",
+    "bench": "fogctl.cli.bench:app",
     "schema": "fogctl.cli.schema:schema",
     "demo": "fogctl.cli.demo:demo",
 }

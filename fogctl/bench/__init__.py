@@ -1,0 +1,1 @@
+"""Scalability benchmarks after Theodolite: how much a load needs, or how much resources can take."""
