@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
-from fogctl.errors import FogError
 
 if TYPE_CHECKING:
     from fogctl.bench.bench_file import BenchmarkFile
@@ -59,13 +59,11 @@ def run(
         emit(output, *_forecast(case, folder))
         return
     console = stderr()
-    subject = _subject(case)
-    outcome = search(
-        case,
-        subject,
-        Journal(folder / JOURNAL),
-        say=lambda text: console.print(text, highlight=False, soft_wrap=True),
-    )
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    outcome = search(case, _subject(case, say), Journal(folder / JOURNAL), say=say)
     _tell(case.benchmark, outcome, plot, output)
 
 
@@ -93,13 +91,28 @@ def show(
     _tell(case.benchmark, search(case, NoSubject(journal), journal), plot, output)
 
 
-def _subject(case: Case) -> Subject:
-    from fogctl.bench.simulated import SimulatedSubject
-
-    system = case.benchmark.system
+def _subject(case: Case, say: Callable[[str], None]) -> Subject:
+    system, execution = case.benchmark.system, case.execution
     if system.simulated is not None:
-        return SimulatedSubject(system.simulated, case.benchmark.load, case.execution.seed)
-    raise FogError("live systems are not there yet", key="system.live")
+        from fogctl.bench.simulated import SimulatedSubject
+
+        return SimulatedSubject(system.simulated, case.benchmark.load, execution.seed)
+    from fogctl.bench.live import LiveSubject
+    from fogctl.cli.app import running_apps
+
+    assert system.live is not None
+    beside = [case.folder / part if part and (case.folder / part).exists() else part
+              for part in (system.live.testbed, system.live.app)]  # fmt: skip
+    testbed, app_folder = (None if part is None else str(part) for part in beside)
+    return LiveSubject.of(
+        system.live,
+        case.benchmark.load,
+        execution.seed,
+        int(max(execution.resources)),
+        running_apps(testbed),
+        say,
+        app_folder,
+    )
 
 
 def _forecast(case: Case, folder: Path) -> tuple[Any, ...]:
