@@ -10,7 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
+from fogctl.cli import pi_init
 from fogctl.cli.output import Format, OutputOption, emit, stderr
+from fogctl.cli.pi_init import Wishes
 from fogctl.config import boards as profiles
 from fogctl.config import shipped, source, testbed
 from fogctl.config.fields import testbed_name
@@ -38,6 +40,26 @@ def init(
         Path | None, typer.Option(help="A file of real boards, for --kind k3s.", show_default=False)
     ] = None,
     file: Annotated[Path, typer.Option("--testbed", "-t", help="Where to write it.")] = Path("testbed.yaml"),
+    artefacts: Annotated[
+        Path | None,
+        typer.Option(
+            help="For real boards: a folder with k3s's release files, if they have no internet.",
+            show_default=False,
+        ),
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            "--vars", help="For real boards: a YAML file with variables of the roles.", show_default=False
+        ),
+    ] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="For real boards: mend what can safely be.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="For real boards: record new SSH host keys without asking.")
+    ] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="For real boards: go on with the others when one fails.")
+    ] = False,
     no_up: Annotated[bool, typer.Option("--no-up", help="Only write the files.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Write and change nothing; print what would be.")
@@ -53,10 +75,16 @@ def init(
       sudo fogctl init mycity --example city    three sites with jitter, loss and a schedule
       fogctl init --kind sim --nodes 50         a model: no root, nothing to bring up
       fogctl init --no-up --nodes 4             only write the files
+      fogctl init lab --kind k3s --hosts hosts.txt    real boards, a line each: pi1 pi@192.168.1.11
     """
-    _refuse_what_is_not_there(kind, hosts)
     if name is not None:
         name = _checked_name(name)
+    if kind is Kind.k3s:
+        wishes = Wishes(artefacts, settings, fix, yes, keep_going)
+        _init_boards(name, hosts, file, None if no_up else wishes, dry_run, force, output)
+        return
+    if hosts is not None:
+        raise FogError("real boards need --kind k3s", key="--hosts", hint="use --nodes N for emulated ones")
     draft = _draft(example, kind, name, nodes, file)
     planned = _check(draft, file)
     _refuse_overwriting(draft, file, planned.name, force)
@@ -72,11 +100,37 @@ def init(
     emit(output, told, said)
 
 
-def _refuse_what_is_not_there(kind: Kind, hosts: Path | None) -> None:
-    if kind is Kind.k3s:
-        raise FogError("the kind k3s is not available yet", key="--kind", hint="use virtual or sim")
-    if hosts is not None:
-        raise FogError("real boards need --kind k3s", key="--hosts", hint="use --nodes N for emulated ones")
+def _init_boards(
+    name: str | None,
+    hosts: Path | None,
+    file: Path,
+    wishes: Wishes | None,
+    dry_run: bool,
+    force: bool,
+    output: Format,
+) -> None:
+    """Real boards: the nodes come from a list, the machines are elsewhere; no wishes: only write the file."""
+    if hosts is None:
+        raise FogError(
+            "real boards must be listed in a file, a line each",
+            key="--hosts",
+            hint="write for example: pi1 pi@192.168.1.11",
+        )
+    text = pi_init.draft(name, hosts)
+    planned = pi_init.checked(text, file)
+    draft = Draft({file.name: text}, 1.0, 1.0)
+    _refuse_overwriting(draft, file, planned.name, force)
+    told = _facts(planned, draft, file, dry_run) | {"up": False}
+    go_on = f"go on with: fogctl pi check --testbed {file}, then fogctl pi provision --testbed {file}"
+    if dry_run:
+        emit(output, told, *_dry_run_text(draft, file, []), go_on)
+        return
+    _write(draft, file)
+    stderr().print(f"wrote {file}: {len(planned.nodes)} nodes", highlight=False, soft_wrap=True)
+    if wishes is None:
+        emit(output, told, go_on)
+        return
+    pi_init.bring_up(planned, file, wishes, told, output)
 
 
 def _checked_name(name: str) -> str:

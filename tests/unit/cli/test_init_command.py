@@ -116,11 +116,19 @@ def test_dry_run_writes_nothing_and_shows_everything(here: Path) -> None:
     assert "nothing was written" in result.stdout
 
 
-def test_k3s_is_refused_before_anything_is_written(here: Path) -> None:
+def test_real_boards_are_refused_without_a_list_of_them(here: Path) -> None:
     error = refused("--kind", "k3s")
     assert error.exit_code == BAD_INPUT
-    assert "not available yet" in str(error)
+    assert "--hosts" in str(error)
     assert list(here.iterdir()) == []
+
+
+def test_a_list_of_boards_becomes_a_testbed_file(here: Path) -> None:
+    (here / "hosts.txt").write_text("cloud pi@192.168.1.10\npi1 fog@pi1.local:2222 site=north\n")
+    assert init("shelf", "--kind", "k3s", "--hosts", "hosts.txt", "--no-up").exit_code == 0
+    made = testbed.load(here / "testbed.yaml")
+    assert (made.name, [node.name for node in made.nodes]) == ("shelf", ["cloud", "pi1"])
+    assert [host.address for host in made.hosts] == ["192.168.1.10", "pi1.local"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+"""What a playbook did on each host, told from Ansible's events: one sentence for each that failed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_LONGEST = 600
+_SPEAKS_FOR_ITSELF = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
+
+
+@dataclass(slots=True)
+class HostOutcome:
+    """One host's part in a run."""
+
+    ok: int = 0
+    changed: int = 0
+    failed: str | None = None
+    """Why it stopped, in one sentence; None: it did not."""
+    unreachable: bool = False
+    changes: list[str] = field(default_factory=list)
+    """The tasks that changed something, or would have."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All hosts of a run, filled event by event."""
+
+    hosts: dict[str, HostOutcome] = field(default_factory=dict)
+
+    @property
+    def changed(self) -> int:
+        """How many changes were made in all."""
+        return sum(host.changed for host in self.hosts.values())
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """By host why it stopped."""
+        return {name: host.failed for name, host in self.hosts.items() if host.failed is not None}
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Note what one of Ansible's events says."""
+        kind = event.get("event", "")
+        data = event.get("event_data") or {}
+        name = data.get("host")
+        if not name or not kind.startswith("runner_on_"):
+            return
+        host = self.hosts.setdefault(name, HostOutcome())
+        result = data.get("res") or {}
+        if kind == "runner_on_ok":
+            host.ok += 1
+            if result.get("changed"):
+                host.changed += 1
+                # The module that restores a host says one by one what it did.
+                host.changes += map(str, result.get("restored") or [task_name(data)])
+        elif kind == "runner_on_failed" and not data.get("ignore_errors"):
+            # A rescued failure is followed by the sentence of whoever rescued it.
+            host.failed = sentence(data)
+        elif kind == "runner_on_unreachable":
+            host.failed, host.unreachable = sentence(data), True
+
+    def rescued(self, stats: Mapping[str, Any]) -> None:
+        """Correct the outcome by Ansible's own final count: a rescued failure is none."""
+        failed = {**(stats.get("failures") or {}), **(stats.get("dark") or {})}
+        for name, host in self.hosts.items():
+            if name not in failed:
+                host.failed = None
+
+
+def task_name(data: Mapping[str, Any]) -> str:
+    """What the task is called, without its role."""
+    return str(data.get("task") or "a task").split(" : ")[-1]
+
+
+def sentence(data: Mapping[str, Any]) -> str:
+    """Why a task failed: its own words where they are meant for people, else the task's name before them."""
+    result = data.get("res") or {}
+    if result.get("censored") or data.get("task_args") == "the output has been hidden":
+        return f"{task_name(data)}: failed; its output is hidden because it holds a secret"
+    words = _words(result)
+    action = str(data.get("resolved_action") or data.get("task_action") or "")
+    if action in _SPEAKS_FOR_ITSELF:
+        return words
+    return f"{task_name(data)}: {words}"
+
+
+def _words(result: Mapping[str, Any]) -> str:
+    message = str(result.get("msg") or "").strip()
+    stderr = str(result.get("stderr") or result.get("module_stderr") or "").strip()
+    if (not message or message.startswith(("non-zero return code", "MODULE FAILURE"))) and stderr:
+        message = stderr.splitlines()[-1]
+    for item in result.get("results") or ():
+        if isinstance(item, Mapping) and item.get("failed"):
+            message = _words(item)
+            break
+    text = " ".join(message.split()) or "failed without a word"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,114 @@
+"""Running fogctl's playbooks with ansible-runner: which, on what, and with whose progress."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fogctl import data
+from fogctl.errors import FAILED, FogError
+from fogctl.pi.outcome import Outcome, task_name
+
+PLAYBOOKS = ("prepare", "netem", "k3s", "images", "monitor")
+"""In the order in which they run."""
+RESET = "reset"
+
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One playbook on some hosts."""
+
+    playbook: str
+    inventory: Mapping[str, Any]
+    variables: Mapping[str, Any]
+    hosts: Sequence[str]
+    check: bool = False
+    """Change nothing; say what would be."""
+    keep_going: bool = False
+    """Whether the other hosts go on when one fails."""
+    tags: Sequence[str] = ()
+
+    def arguments(self) -> list[str]:
+        """What ansible-playbook is told besides inventory and variables."""
+        said = ["--limit", ",".join(self.hosts)]
+        if self.check:
+            said.append("--check")
+        if self.tags:
+            said += ["--tags", ",".join(sorted(self.tags))]
+        return said
+
+    def environment(self, collections: Path, scratch: Path) -> dict[str, str]:
+        """Settings of Ansible: ours alone, whatever ansible.cfg or environment the user has."""
+        return {
+            "ANSIBLE_CONFIG": str(scratch / "ansible.cfg"),
+            "ANSIBLE_COLLECTIONS_PATH": str(collections),
+            "ANSIBLE_HOME": str(scratch / "home"),
+            "ANSIBLE_LOCAL_TEMP": str(scratch / "local"),
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(scratch / "cp"),
+            "ANSIBLE_ANY_ERRORS_FATAL": str(not self.keep_going),
+            "ANSIBLE_PIPELINING": "True",
+            "ANSIBLE_FORKS": "16",
+            "ANSIBLE_RETRY_FILES_ENABLED": "False",
+            "ANSIBLE_NOCOLOR": "True",
+            "ANSIBLE_DEPRECATION_WARNINGS": "False",
+            "ANSIBLE_DISPLAY_ARGS_TO_STDOUT": "False",
+            "ANSIBLE_TIMEOUT": "30",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+        }
+
+
+def run(wanted: Run, show: Show) -> Outcome:
+    """Run a playbook and say what it did; FogError only if Ansible itself did not start."""
+    # Imported here: it takes a while and only this needs it.
+    import ansible_runner  # type: ignore[import-untyped]
+
+    collections = data.path("playbooks")
+    playbook = collections / "ansible_collections" / "fogctl" / "pi" / "playbooks" / f"{wanted.playbook}.yml"
+    outcome = Outcome()
+    stats: dict[str, Any] = {}
+
+    def take(event: dict[str, Any]) -> bool:
+        kind = event.get("event")
+        found = event.get("event_data") or {}
+        if kind == "playbook_on_task_start":
+            show(task_name(found))
+        elif kind == "playbook_on_stats":
+            stats.update(found)
+        outcome.take(event)
+        return False  # nothing of an event is kept on the disk
+
+    # Short and only ours: OpenSSH's control sockets live below it.
+    with tempfile.TemporaryDirectory(prefix="fogpi-", dir="/tmp") as folder:
+        scratch = Path(folder)
+        (scratch / "ansible.cfg").write_text("")  # named, so that no other is looked for
+        done = ansible_runner.run(
+            private_data_dir=folder,
+            playbook=str(playbook),
+            inventory=dict(wanted.inventory),
+            extravars=dict(wanted.variables),
+            envvars=wanted.environment(collections, scratch),
+            cmdline=" ".join(wanted.arguments()),
+            event_handler=take,
+            quiet=True,
+            suppress_env_files=True,
+        )
+        printed = "" if done.stdout is None else done.stdout.read()
+    outcome.rescued(stats)
+    if not outcome.hosts and done.rc != 0:
+        raise FogError(
+            f"Ansible could not run the playbook {wanted.playbook}: {_last_words(printed)}", exit_code=FAILED
+        )
+    return outcome
+
+
+def _last_words(printed: str) -> str:
+    errors = [line for line in printed.splitlines() if "ERROR" in line]
+    lines = errors or [line for line in printed.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it said nothing"
