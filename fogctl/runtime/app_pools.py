@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fogctl.java import Java, require_java
+from fogctl.java import Java
 from fogctl.metrics.place import control_node, stage_watch
 from fogctl.runtime import ports, spark
 from fogctl.runtime.app import App
@@ -27,14 +27,6 @@ from fogctl.runtime.service import Services
 from fogctl.testbed.running import Running
 
 
-def pool_of(
-    running: Running, services: Services, app: App, placement: StagePlacement, java: Java | None = None
-) -> StagePool:
-    """The pool of one stage of an app."""
-    pool = spark.Pool(app.name, placement.stage, control_node(running.testbed), placement.number)
-    return StagePool(running, services, java or require_java(), app, app.stage(placement.stage), pool)
-
-
 @dataclass(frozen=True, slots=True)
 class AppPools:
     """The pools of one app, by stage."""
@@ -43,15 +35,20 @@ class AppPools:
 
     @classmethod
     def of(
-        cls, running: Running, services: Services, *versions: tuple[App | None, Deployment | None]
+        cls, running: Running, services: Services, java: Java, *versions: tuple[App, Deployment | None]
     ) -> AppPools:
         """The pools of every stage in these versions of an app; where several have it, of the last."""
-        java = require_java()
+        control = control_node(running.testbed)
+
+        def pool(app: App, placement: StagePlacement) -> StagePool:
+            names = spark.Pool(app.name, placement.stage, control, placement.number)
+            return StagePool(running, services, java, app, app.stage(placement.stage), names)
+
         return cls(
             {
-                placement.stage: pool_of(running, services, app, placement, java)
+                placement.stage: pool(app, placement)
                 for app, deployment in versions
-                if app is not None and deployment is not None
+                if deployment is not None
                 for placement in deployment.stages
             }
         )

@@ -15,6 +15,11 @@ from typing import Any
 from fogctl.errors import FAILED, FogError
 
 
+def stage_socket(state: Path, app: str, stage: str) -> Path:
+    """Where the runner of a stage answers, in a testbed's state folder."""
+    return state / "apps" / app / stage / "runner.sock"
+
+
 @contextlib.contextmanager
 def short_name(path: Path) -> Iterator[str]:
     """Another name of a socket file, valid in the body: sockets take names of up to 107 bytes only."""

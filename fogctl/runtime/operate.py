@@ -16,9 +16,10 @@ from fogctl.runtime import app as apps
 from fogctl.runtime import app_copy, deployment, kafka, kafka_ready, pool, quota, realtime
 from fogctl.runtime import audit as audits
 from fogctl.runtime.app import App, Mode
-from fogctl.runtime.app_pools import AppPools, pool_of, require_free_ports
+from fogctl.runtime.app_pools import AppPools, require_free_ports
 from fogctl.runtime.carry_out import carry_out
 from fogctl.runtime.change_lock import changing
+from fogctl.runtime.control import ask, stage_socket
 from fogctl.runtime.deployment import (
     Change,
     Deployment,
@@ -79,7 +80,8 @@ class Apps:
         stages = []
         for placement in found.stages:
             try:
-                said = pool_of(self.running, self.services, loaded, placement).status()
+                socket = stage_socket(self.running.state.folder, app, placement.stage)
+                said = ask(socket, {"ask": "status"})
             except FogError as error:
                 said = {"state": "no answer", "error": error.message, "executors": [], "last": None}
             options = dict(loaded.stage(placement.stage).options)
@@ -323,8 +325,9 @@ class Apps:
         change fails, started again as they were.
         """
         old, new = (before or app, current), (app, wanted)
-        forth = AppPools.of(self.running, self.services, old, new)
-        back = AppPools.of(self.running, self.services, new, old)
+        java = require_java()
+        forth = AppPools.of(self.running, self.services, java, old, new)
+        back = AppPools.of(self.running, self.services, java, new, old)
         remedy = f"fogctl app rm {app.name} removes what is left"
         carry_out(steps, forth.make, remedy, say, back.make)
         self._record(app.name, wanted)

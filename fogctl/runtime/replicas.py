@@ -7,7 +7,7 @@ import json
 
 from fogctl.errors import FogError
 from fogctl.runtime import change_lock, events, quota, supervision
-from fogctl.runtime.control import ask
+from fogctl.runtime.control import ask, stage_socket
 from fogctl.runtime.deployment import Deployment, from_json
 from fogctl.runtime.supervision import Key, Lift, Limit, Print, ReplicaSeen, ServiceSeen, StageSeen
 from fogctl.runtime.supervisor_report import said
@@ -72,7 +72,7 @@ class Replicas:
 
     def _ready(self, stage: StageSeen, now_s: float) -> list[str]:
         """The nodes whose executors the driver has, warmed up, or registered for a good while."""
-        socket = self._folder / "apps" / stage.app / stage.stage / "runner.sock"
+        socket = stage_socket(self._folder, stage.app, stage.stage)
         ready = []
         try:
             there = {executor["node"] for executor in ask(socket, {"ask": "status"})["executors"]}

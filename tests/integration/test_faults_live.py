@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, TopicPartition
 from live_testbed import PATIENCE_S, Fogctl, Replay, Tell, audited, eventually, ok
 
 from fogctl.runtime import faults, kafka, supervised, supervisor_report
-from fogctl.runtime.control import ask
+from fogctl.runtime.control import ask, stage_socket
 from fogctl.testbed import processes
 from fogctl.testbed.running import Running
 
@@ -46,7 +46,7 @@ class Watch:
     """Sees how far the stage has come."""
 
     def __init__(self, running: Running) -> None:
-        self._socket = running.state.folder / "apps" / APP / "copy" / "runner.sock"
+        self._socket = stage_socket(running.state.folder, APP, "copy")
         self._running = running
 
     def processed(self) -> int:

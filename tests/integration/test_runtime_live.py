@@ -18,7 +18,7 @@ from live_testbed import Fogctl, Replay, SharedTestbed, audited, eventually, ok
 
 from fogctl.errors import FogError
 from fogctl.runtime import faults, pool
-from fogctl.runtime.control import ask
+from fogctl.runtime.control import ask, stage_socket
 from fogctl.runtime.operate import Apps
 from fogctl.testbed.running import Running
 
@@ -144,7 +144,7 @@ def die_right_after_joining(fogctl: Fogctl, bed: Running, node: str, monkeypatch
     """A replica that registers and does not stay is taken off again, and the rest is as before."""
     monkeypatch.setattr(pool, "WARM_PATIENCE_S", 5.0)
     services = Apps.on(bed).services
-    socket = bed.state.folder / "apps" / "identity" / "copy" / "runner.sock"
+    socket = stage_socket(bed.state.folder, "identity", "copy")
     there = nodes(bed)
     joined = threading.Event()
 

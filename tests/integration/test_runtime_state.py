@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from live_testbed import Fogctl, audited, eventually, ok
 
 from fogctl.runtime import kafka
-from fogctl.runtime.control import ask
+from fogctl.runtime.control import ask, stage_socket
 from fogctl.runtime.operate import Apps
 from fogctl.testbed.running import Running
 
@@ -135,7 +135,7 @@ def test_state_is_kept_changes_are_noticed_and_errors_name_their_line(
     send(bed, ["70"] * 200)
     assert counted(fogctl) == (1000, 0, 0)
     send(bed, ["mild"])
-    socket = bed.state.folder / "apps" / "heat" / "convert" / "runner.sock"
+    socket = stage_socket(bed.state.folder, "heat", "convert")
     eventually(lambda: ask(socket, {"ask": "status"}, timeout_s=60)["error"], "it is known", pause_s=1)
     asked = fogctl("app", "status", "heat")
     assert asked.returncode == 1
