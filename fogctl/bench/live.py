@@ -9,12 +9,12 @@ from fogctl.bench.bench_file import Live, Load, LoadType
 from fogctl.bench.data import values
 from fogctl.errors import FogError
 from fogctl.planner.live import LiveMeasure
+from fogctl.planner.live_lab import require_absent, usable_nodes
 from fogctl.planner.measure import Window
 from fogctl.runtime import app as app_files
 from fogctl.runtime.app import App
 from fogctl.runtime.app_options import with_options
 from fogctl.runtime.operate import Apps
-from fogctl.testbed.model import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,8 @@ class LiveSubject:
         given = [f"{stage}.{name}={_text(value)}" for stage, more in system.options.items()
                  for name, value in more.items()]  # fmt: skip
         app = with_options(app, given)
-        if app.name in [found.app for found in apps.deployments()]:
-            raise FogError(
-                f"{app.name} is deployed already", hint=f"fogctl app rm {app.name} first; it is deployed anew"
-            )
-        edges = tuple(node.name for node in apps.running.testbed.nodes if node.role is Role.edge)
-        nodes = tuple(system.nodes) or edges
-        if unknown := [name for name in nodes if name not in edges]:
-            raise FogError(
-                f"the testbed has no edge node {', '.join(unknown)}",
-                key="system.live.nodes",
-                hint=f"it has {', '.join(edges)}",
-            )
+        require_absent(apps, app)
+        nodes = usable_nodes(apps, system.nodes)
         if most > len(nodes):
             raise FogError(
                 f"{most} replicas need as many nodes, and there are {len(nodes)}",

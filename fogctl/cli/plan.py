@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fogctl.cli import plan_live
 from fogctl.cli.output import Format, OutputOption, emit, table
 from fogctl.errors import FAILED, FogError
 
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from fogctl.planner.operators import Operator
 
 app = typer.Typer(
-    help="Capacity planning: parallelism under a budget, slots for a rate.", no_args_is_help=True
+    help="Capacity planning: what is sustained, parallelism under a budget, slots for a rate.",
+    no_args_is_help=True,
 )
+app.command()(plan_live.measure)
+app.command()(plan_live.explore)
 
 
 @app.command()

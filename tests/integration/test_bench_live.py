@@ -47,3 +47,21 @@ def test_more_replicas_than_nodes_are_refused(shared_testbed: SharedTestbed) -> 
     assert refused.returncode == 2
     assert "2 replicas need as many nodes, and there are 1" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
+
+
+def test_the_highest_rate_that_is_sustained_is_measured(shared_testbed: SharedTestbed) -> None:
+    phases = ("--warm-up", "10", "--cool-down", "3", "--ramp-up", "6", "--observe", "20", "--trials", "3")
+    found = json.loads(
+        ok(
+            shared_testbed.fogctl(
+                *("plan", "measure", "nexmark-q1", "--set", "q1.work=20000", "--first-rate", "400"),
+                *(*phases, "-o", "json"),
+                timeout=800,
+            )
+        )
+    )
+    assert 10 < found["mst"] < 400, found["trials"]
+    assert len(found["trials"]) <= 3
+    (stage,) = next(trial for trial in found["trials"] if trial["sustained"])["stages"]
+    assert 0 < stage["busyness"] <= 1
+    assert Apps.on(shared_testbed.running).deployments() == []
