@@ -23,7 +23,7 @@ sys.path[0:1] = [str(ROOT)]
 
 from benchmarks.report import Report, collect, machine, publish  # noqa: E402
 from benchmarks.row import Row  # noqa: E402
-from benchmarks.runtime_rows import latency, ready, stalls, throughput  # noqa: E402
+from benchmarks.runtime_rows import latency, mqtt, ready, stalls, throughput  # noqa: E402
 from benchmarks.runtime_rows.bed import Settings, remove_left  # noqa: E402
 
 PARTS: dict[str, Callable[[Settings], Iterator[Row]]] = {
@@ -31,6 +31,7 @@ PARTS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "stalls": stalls.rows,
     "throughput": throughput.rows,
     "latency": latency.rows,
+    "bridge": mqtt.rows,
 }
 
 

@@ -30,7 +30,6 @@ from fogctl.testbed.virtual import Virtual, take_down
 RIDE = b"2013-05-01T08:00:00,2013-05-01T08:10:00,600,-73.98,40.75,-73.97,40.76,1,2.5,card,12.5"
 CONTROL, BROKER = "cloud", "broker"
 _KINDS = {
-    "org.apache.spark.deploy.worker.Worker": "Worker",
     "org.apache.spark.executor.CoarseGrainedExecutorBackend": "executor",
     "org.apache.spark.deploy.master.Master": "Master",
     "org.apache.spark.deploy.SparkSubmit": "driver",

@@ -12,7 +12,7 @@ from pathlib import Path
 from kafka import KafkaConsumer, TopicPartition
 
 from benchmarks.row import Row
-from benchmarks.runtime_rows.bed import bed
+from benchmarks.runtime_rows.bed import Settings, bed
 from fogctl.mqtt.credentials import device_names
 from fogctl.mqtt.device import Job
 from fogctl.mqtt.operate import BRIDGE_SERVICE, MOSQUITTO_SERVICE, Mqtt
@@ -44,10 +44,10 @@ class BridgeFigures:
         return 1e6 * self.bridge_cpu_s / self.records
 
 
-def rows(*, quick: bool = False) -> Iterator[Row]:
+def rows(settings: Settings) -> Iterator[Row]:
     """A backlog of readings, carried as fast as the bridge can."""
     with bed("sensors", 1, cpu_cores=None) as made:
-        figures = bridge_figures(made.running, 3_000 if quick else 20_000)
+        figures = bridge_figures(made.running, 3_000 if settings.quick else 20_000)
     note = (
         f"{figures.records:,} readings of about 75 bytes; Mosquitto used "
         f"{1e6 * figures.mosquitto_cpu_s / figures.records:.0f} µs each"

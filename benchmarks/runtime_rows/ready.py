@@ -23,9 +23,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             replica = here.memory_mb("pi1")
             rss = sum(sizes[0] for sizes in replica.values())
             pss = sum(sizes[1] for sizes in replica.values())
-            yield Row(
-                "RSS of a replica", rss, "MB", 400.0, note="Worker and executor; pages they share count twice"
-            )
+            yield Row("RSS of a replica", rss, "MB", 400.0, note=", ".join(replica))
             yield Row("PSS of a replica", pss, "MB", 400.0, note=f"shared pages divided; {size} replicas")
             for kind, (own_rss, own_pss) in {
                 **replica,
