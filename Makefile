@@ -101,6 +101,8 @@ bench: setup
 	@status=0; \
 	$(BIN)/python benchmarks/models.py --markdown docs/benchmarks.md || status=1; \
 	$(BIN)/python benchmarks/testbed.py --markdown docs/benchmarks.md || status=1; \
+	$(BIN)/python benchmarks/runtime.py --markdown docs/benchmarks.md || status=1; \
+	$(BIN)/python benchmarks/sim.py --markdown docs/benchmarks.md || status=1; \
 	exit $$status
 
 lock: setup
