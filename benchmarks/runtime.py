@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # `benchmarks` is importable whatever folder this is started from; its own modules must not shadow others.
 sys.path[0:1] = [str(ROOT)]
 
-from benchmarks.report import Report, collect, machine, publish  # noqa: E402
+from benchmarks.emulated import NEEDS_ROOT, idle_remarks, measure, without_root  # noqa: E402
+from benchmarks.report import Report, machine, publish  # noqa: E402
 from benchmarks.row import Row  # noqa: E402
 from benchmarks.runtime_rows import latency, mqtt, ready, stalls, throughput  # noqa: E402
 from benchmarks.runtime_rows.bed import Settings, remove_left  # noqa: E402
@@ -38,35 +37,18 @@ PARTS: dict[str, Callable[[Settings], Iterator[Row]]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, clean up, and say by the exit code whether everything ran and met its target."""
     chosen = _parser().parse_args(arguments)
-    if sys.platform != "linux" or os.geteuid() != 0:
-        print("benchmarks/runtime.py needs root on Linux: it makes network namespaces", file=sys.stderr)
-        return 3
-    remarks: tuple[str, ...] = ()
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    if load > 0.5:
-        remarks += (f"this host was not idle before the run: {load:.1f} runnable processes a core",)
+    if without_root("runtime.py"):
+        return NEEDS_ROOT
+    remarks = idle_remarks()
     if chosen.quick:
         remarks += ("a quick run: too short for real figures",)
-    # An ordinary kill ends it as Ctrl-C does: everything is taken down on the way out.
-    signal.signal(signal.SIGTERM, _terminated)
-    facts = machine(("pyspark", "kafka-python"))
     settings = Settings(chosen.quick)
-    try:
-        parts = tuple(
-            collect(name, functools.partial(PARTS[name], settings)) for name in chosen.only or list(PARTS)
-        )
-    finally:
-        # A signal may strike in the very moment a testbed is being made or removed.
-        remove_left()
+    facts = machine(("pyspark", "kafka-python"))
+    wanted = {name: functools.partial(PARTS[name], settings) for name in chosen.only or PARTS}
+    parts = measure(wanted, remove_left)
     report = Report(parts, facts, remarks)
     publish(report, "runtime", chosen.output, chosen.markdown)
     return report.exit_code
-
-
-def _terminated(*_: object) -> None:
-    """Unwind once; a second kill must not interrupt the cleaning."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(143)
 
 
 def _parser() -> argparse.ArgumentParser:

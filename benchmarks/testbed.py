@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +21,8 @@ sys.path[0:1] = [str(ROOT)]
 
 from fognetem.choose import kernel_trouble, userspace_trouble  # noqa: E402
 
-from benchmarks.report import Report, collect, machine, publish  # noqa: E402
+from benchmarks.emulated import NEEDS_ROOT, idle_remarks, measure, without_root  # noqa: E402
+from benchmarks.report import Report, machine, publish  # noqa: E402
 from benchmarks.row import Row  # noqa: E402
 from benchmarks.testbed_rows import changes, nodes, packets, rtt, shares, tcp  # noqa: E402
 from benchmarks.testbed_rows.bed import Settings, remove_left  # noqa: E402
@@ -43,11 +42,10 @@ SIZES, QUICK_SIZES = (10, 50, 100), (10,)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, clean up, and say by the exit code whether everything ran and met its target."""
     chosen = _parser().parse_args(arguments)
-    if sys.platform != "linux" or os.geteuid() != 0:
-        print("benchmarks/testbed.py needs root on Linux: it makes network namespaces", file=sys.stderr)
-        return 3
-    wanted = [chosen.backend] if chosen.backend else list(BACKENDS)
-    troubles = {backend: BACKENDS[backend]() for backend in wanted}
+    if without_root("testbed.py"):
+        return NEEDS_ROOT
+    backends = [chosen.backend] if chosen.backend else list(BACKENDS)
+    troubles = {backend: BACKENDS[backend]() for backend in backends}
     working = tuple(backend for backend, trouble in troubles.items() if trouble is None)
     if not working:
         for backend, trouble in troubles.items():
@@ -56,30 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     remarks = tuple(
         f"no figures of the {backend} backend: {trouble}" for backend, trouble in troubles.items() if trouble
     )
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    if load > 0.5:
-        remarks += (f"this host was not idle before the run: {load:.1f} runnable processes a core",)
+    remarks += idle_remarks()
     sizes = tuple(chosen.nodes or (QUICK_SIZES if chosen.quick else SIZES))
     settings = Settings(chosen.quick, working, sizes)
-    # An ordinary kill ends it as Ctrl-C does: everything is taken down on the way out.
-    signal.signal(signal.SIGTERM, _terminated)
     facts = machine(("pyroute2",))
-    try:
-        parts = tuple(
-            collect(name, functools.partial(PARTS[name], settings)) for name in chosen.only or list(PARTS)
-        )
-    finally:
-        # A signal may strike in the very moment a testbed is being made or removed.
-        remove_left()
+    wanted = {name: functools.partial(PARTS[name], settings) for name in chosen.only or PARTS}
+    parts = measure(wanted, remove_left)
     report = Report(parts, facts, remarks)
     publish(report, "testbed", chosen.output, chosen.markdown)
     return report.exit_code
-
-
-def _terminated(*_: object) -> None:
-    """Unwind once; a second kill must not interrupt the cleaning."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(143)
 
 
 def _parser() -> argparse.ArgumentParser:
