@@ -20,7 +20,7 @@ def rows(settings: Settings) -> Iterator[Row]:
     """Records a second at saturation, with batches of fixed size; and how far two models are off."""
     samples: list[Sample] = []
     replicas = (1, 2) if settings.quick else (1, 2, 4)
-    rtts = (5.0, 150.0) if settings.quick else (5.0, 50.0, 150.0, 300.0)
+    rtts = (5.0, 150.0) if settings.quick else (5.0, 100.0, 300.0)
     sizes = (200,) if settings.quick else (200, 800)
     with bed("taxi", max(replicas), rtt_ms=5, cpu_cores=_CPU_CORES) as here:
         for count in replicas:
@@ -33,7 +33,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             for rtt_ms in rtts:
                 here.set_rtts(dict.fromkeys(nodes, rtt_ms))
                 for rows_a_batch in sizes:
-                    rate = saturated(here, rows_a_batch, 12 if settings.quick else 25)
+                    rate = saturated(here, rows_a_batch, 12 if settings.quick else 20)
                     stage = here.app.stages[0]
                     tasks = max(1, stage.partitions // stage.slots)
                     samples.append(Sample(count, rtt_ms, rate, rows_a_batch, tasks))
@@ -43,7 +43,7 @@ def rows(settings: Settings) -> Iterator[Row]:
         whole = None
         for share in (1.0, 0.5, 0.25):
             here.apps.share("taxi", "nearest", share)
-            rate = saturated(here, sizes[0], 12 if settings.quick else 25)
+            rate = saturated(here, sizes[0], 12 if settings.quick else 20)
             whole = whole or rate
             note = f"{rate / whole:.0%} of the whole"
             yield Row(f"{max(replicas)} replicas with {share:.0%} of their CPU", rate, "records/s", note=note)
