@@ -103,7 +103,9 @@ def look(
             waiting.append(effect)
             continue
         stall = stall_s(effect)
-        known = known.with_stage(effect.stage, evaluate.with_stall(stage, effect.kind, stall))
+        known = known.with_stage(
+            effect.stage, evaluate.with_stall(stage, effect.kind, stall, effect.ended_s - effect.began_s)
+        )
         useless = _useless(effect, metrics, stage.overloaded, guard)
         if effect.kind == "out":
             before = record.of(effect.stage)

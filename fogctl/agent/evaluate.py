@@ -29,8 +29,14 @@ ENOUGH_SAMPLES = 2
 """So many samples of a configuration are kept in any case."""
 NEWS = 0.05
 """Others only if the model is off by more than this: a refit costs, and agreement teaches nothing."""
-MOST_AHEAD = 0.5
+USUAL_TAKES_S = {"out": 10.0, "in": 3.0, "share": 0.0}
+"""Until one was measured: how long a change takes to make."""
+MOST_AHEAD = 1.0
 """A rising rate is followed ahead by at most this part of it."""
+DAMPED = 0.6
+"""Of the time ahead, for so much of it: no rise lasts."""
+CHANCE = 4.0
+"""A change of the rate within the window counts from so many times what chance does to Poisson arrivals."""
 STALLS_KEPT = 5
 LONGEST_STALL_S = 30.0
 """Longer ones are not waited for: what seems one may be overload."""
@@ -62,15 +68,22 @@ def stall_s(stage: StageKnowledge, kind: str) -> float:
     return median(measured) if measured else USUAL_STALL_S[kind]
 
 
+def takes_s(stage: StageKnowledge, kind: str) -> float:
+    """How long a change of that kind takes to make: measured, or what is usual."""
+    measured = stage.takes_s.get(kind)
+    return median(measured) if measured else USUAL_TAKES_S[kind]
+
+
 def settling_s(stage: StageKnowledge, guard: Guard) -> float:
     """How long after a change of replicas the window still holds something of before, or of the change."""
     return float(guard.window) + min(stall_s(stage, "out"), LONGEST_STALL_S)
 
 
-def with_stall(stage: StageKnowledge, kind: str, seconds: float) -> StageKnowledge:
-    """The stage with one more measured stall."""
-    kept = (*stage.stalls_s.get(kind, ()), seconds)[-STALLS_KEPT:]
-    return replace(stage, stalls_s={**stage.stalls_s, kind: kept})
+def with_stall(stage: StageKnowledge, kind: str, seconds: float, took_s: float) -> StageKnowledge:
+    """The stage with one more measured stall, and how long the change took."""
+    stalls = (*stage.stalls_s.get(kind, ()), seconds)[-STALLS_KEPT:]
+    takes = (*stage.takes_s.get(kind, ()), took_s)[-STALLS_KEPT:]
+    return replace(stage, stalls_s={**stage.stalls_s, kind: stalls}, takes_s={**stage.takes_s, kind: takes})
 
 
 def backlog(metrics: StageMetrics, stage: StageKnowledge) -> float:
@@ -93,21 +106,23 @@ def _stage(
 ) -> StageKnowledge:
     before = known.stage(metrics.stage)
     lags = _lags(at_s, metrics, before, guard)
-    rates = tuple(seen for seen in before.rates if at_s - guard.window <= seen[0] < at_s)
     stage = replace(
-        before, lags=lags, trend=_trend(lags, metrics), rates=(*rates, (at_s, metrics.input_rate))
+        before, lags=lags, trend=_trend(lags, metrics), rates=_rates(at_s, metrics, before, guard)
     )
     # Metrics are means over the window: before one has passed since a change and the pause that it caused,
     # they mix two configurations, and what piled up is the change's own.
     calm = _since(at_s, before.scaled_at_s) >= settling_s(before, guard)
     stage = replace(stage, overloaded=calm and _overloaded(metrics, stage))
-    arriving = metrics.input_rate * (1.0 + guard.headroom)
+    change_s = takes_s(stage, "out") + stall_s(stage, "out")
+    soon = _expected_rate(metrics.input_rate, stage, guard, change_s)
+    # What is too small again when it is there could be mended one whole change later.
+    later = _expected_rate(metrics.input_rate, stage, guard, 2.0 * change_s + guard.stabilise)
     waiting = backlog(metrics, stage) / guard.catch_up if calm else 0.0
     piling_up = metrics.input_rate * stall_s(stage, "out") / guard.catch_up
-    ahead_s = guard.stabilise + stall_s(stage, "out")
-    rising = max(0.0, _growth(stage.rates)) * ahead_s * (1.0 + guard.headroom)
-    sized = arriving + min(rising, MOST_AHEAD * arriving) + waiting + piling_up
-    stage = replace(stage, needed_rate=arriving + waiting, sized_rate=sized)
+    # Headroom is for what is not foreseen, so it does not come on top of what is.
+    arriving = _expected_rate(metrics.input_rate, stage, guard, 0.0) * (1.0 + guard.headroom)
+    sized = max(arriving, later) + waiting + piling_up
+    stage = replace(stage, needed_rate=max(arriving, soon), sized_rate=sized)
     # Looks closer together than the window would count the same batches twice.
     again = metrics.at_s - before.sampled_at_s < guard.window
     settled = calm and _since(at_s, before.changed_at_s) >= guard.window
@@ -118,12 +133,24 @@ def _stage(
     return replace(learned, sampled_at_s=metrics.at_s)
 
 
-def _growth(rates: tuple[tuple[float, float], ...]) -> float:
-    """Slope of the arrival rate within the window, records a second each second; 0 of fewer than three."""
+def _expected_rate(rate: float, stage: StageKnowledge, guard: Guard, ahead_s: float) -> float:
+    """The arrival rate so many seconds ahead: one that rises goes on rising, one that falls may stop.
+
+    The rate seen is the window's mean, half a window old.
+    """
+    growth = _growth(stage.rates, guard.window)
+    since_s: float = guard.window / 2.0 + (DAMPED * ahead_s if growth > 0.0 else 0.0)
+    return min(max(rate + growth * since_s, rate / 2.0), rate * (1.0 + MOST_AHEAD))
+
+
+def _growth(rates: tuple[tuple[float, float], ...], window_s: float) -> float:
+    """Slope of the arrival rate within the window, records a second each second; 0 where it may be chance."""
     if len(rates) < 3:
         return 0.0
     times, values = zip(*rates, strict=True)
-    return linear_regression(times, values).slope
+    slope = linear_regression(times, values).slope
+    by_chance = CHANCE * math.sqrt(max(fmean(values), 1.0) / window_s)
+    return slope if abs(slope) * (times[-1] - times[0]) > by_chance else 0.0
 
 
 def _since(at_s: float, event_s: float | None) -> float:
@@ -137,6 +164,14 @@ def _lags(
     oldest = max(at_s - guard.window, before.changed_at_s or 0.0)
     kept = tuple(entry for entry in before.lags if entry[0] >= oldest and entry[0] < at_s)
     return (*kept, (at_s, float(metrics.lag)))
+
+
+def _rates(
+    at_s: float, metrics: StageMetrics, before: StageKnowledge, guard: Guard
+) -> tuple[tuple[float, float], ...]:
+    """The arrival rates within the window; none while the stage itself has not seen a whole one."""
+    kept = tuple(seen for seen in before.rates if at_s - guard.window <= seen[0] < at_s)
+    return (*kept, (at_s, metrics.input_rate)) if metrics.window_s >= 0.9 * guard.window else ()
 
 
 def _trend(lags: tuple[tuple[float, float], ...], metrics: StageMetrics) -> LagTrend | None:

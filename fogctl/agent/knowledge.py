@@ -57,6 +57,8 @@ class StageKnowledge:
     """Rows over duration of the batches of a window: what the batch-time form learns from, at any load."""
     stalls_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Seconds of input that piled up during a change, by kind of change: `out`, `in`, `share`."""
+    takes_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Seconds from a decision until its change was made, by kind."""
     lags: tuple[tuple[float, float], ...] = ()
     """When and how much: the lags seen within the metric window, oldest first."""
     rates: tuple[tuple[float, float], ...] = ()
@@ -66,10 +68,9 @@ class StageKnowledge:
     overloaded: bool = False
     """Whether the stage falls behind: its lag grows, or is old and does not fall."""
     needed_rate: float = 0.0
-    """Records a second to sustain: what arrives, with headroom, and what works the backlog off in time."""
+    """Records a second to sustain: what arrives, with headroom, and will once a change could take effect."""
     sized_rate: float = 0.0
-    """The same if a change is made now: for the rate that is expected once its effect is seen, and to work
-    off in time what piles up meanwhile."""
+    """The same for the size of a change: also to work off in time what waits and what piles up meanwhile."""
     changed_at_s: float | None = None
     """When its replicas or shares were last changed."""
     scaled_at_s: float | None = None

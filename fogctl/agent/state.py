@@ -20,6 +20,7 @@ _LEARNED = (
     "saturated",
     "batches",
     "stalls_s",
+    "takes_s",
     "lags",
     "rates",
     "changed_at_s",
@@ -111,7 +112,7 @@ def to_json(state: AgentState) -> dict[str, Any]:
                 **learned,
                 "saturated": [asdict(sample) for sample in learned["saturated"]],
                 "batches": [asdict(sample) for sample in learned["batches"]],
-                "stalls_s": {kind: list(values) for kind, values in learned["stalls_s"].items()},
+                **{key: {k: list(v) for k, v in learned[key].items()} for key in ("stalls_s", "takes_s")},
             }
             for name, learned in state.learned.stages.items()
         },
@@ -139,10 +140,13 @@ def from_json(data: Mapping[str, Any]) -> AgentState:
         raise ValueError(f"version {data['version']}, not {VERSION}")
     stages = {
         name: {
-            **{key: learned[key] for key in _LEARNED},
+            **{key: learned[key] for key in _LEARNED if key in learned},
             "saturated": tuple(Sample(**sample) for sample in learned["saturated"]),
             "batches": tuple(Sample(**sample) for sample in learned["batches"]),
-            "stalls_s": {kind: tuple(values) for kind, values in learned["stalls_s"].items()},
+            **{
+                key: {kind: tuple(values) for kind, values in learned.get(key, {}).items()}
+                for key in ("stalls_s", "takes_s")
+            },
             "lags": tuple((at, lag) for at, lag in learned["lags"]),
             "rates": tuple((at, rate) for at, rate in learned["rates"]),
         }

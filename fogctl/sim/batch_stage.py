@@ -58,10 +58,13 @@ class BatchStage:
             return
         p, n, parts, slots = self.parameters, len(pool.nodes), self.stage.partitions, self.stage.slots
         speed = pool.speed(-(-parts // slots))
-        self._fixed_s = p.fixed_s(n, parts, pool.rtt_max_ms, slots)
+        self._fixed_s = p.fixed_s(n, parts, pool.rtt_max_ms, speed, slots)
         self._per_row_s = p.per_row_s(n, parts, speed)
-        self._idle_s = p.k0 * p.trip_s(pool.rtt_max_ms)
-        self._start_cpu_s = p.startup_cpu * p.tau_s * p.tasks(n, parts, slots)
+        # A near replica is done before the farthest: Spark counts a task from its launch to its result.
+        mean_trip_s = sum(map(p.trip_s, pool.rtts_ms)) / n
+        trips = p.k0 + p.k1 * p.tasks(n, parts, slots)
+        self._idle_s = p.driver_s + trips * (p.trip_s(pool.rtt_max_ms) - mean_trip_s)
+        self._start_cpu_s = p.startup_cpu * p.start_s(p.tasks(n, parts, slots), speed)
         freshness_s = self.stage.freshness_ms / 1e3
         self.max_rows = p.max_rows(freshness_s, n, parts, pool.rtt_max_ms, speed, slots)
 
@@ -96,7 +99,7 @@ class BatchStage:
             self._rows.append(rows)
             self._total.append(self.processed)
             self._durations.append(duration)
-            self._busy.append(duration - self._idle_s)
+            self._busy.append(max(0.0, duration - self._idle_s))
             self._cpu.append((work + self._start_cpu_s) * stretch)
             self._lags.append(source.before(at_s) - self.processed)
         self._free_s = at_s if at_s != math.inf else until_s

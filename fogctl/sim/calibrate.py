@@ -128,6 +128,8 @@ def _stalls(run: StageRun, base: Stalls) -> Stalls:
     return replace(
         base,
         out_s=typical(gaps, "out", base.out_s),
+        # What is measured has the first batch's trips in it.
+        first_trips=0.0 if gaps.get("out") else base.first_trips,
         in_s=typical(gaps, "in", base.in_s),
         lost_s=typical(gaps, "kill", base.lost_s),
         cut_s=typical(gaps, "cut", base.cut_s),
@@ -156,8 +158,9 @@ def _startup_cpu(parameters: StageParameters, run: StageRun, looks: Sequence[Sta
         n = len(look.nodes)
         batch_s = look.batch_ms / 1e3
         in_batches = min(1.0, look.processed_rate / look.true_rate) if look.true_rate > 0 else 1.0
-        work_s = look.batch_rows * parameters.per_row_s(n, run.partitions, share**parameters.sigma)
-        start_s = parameters.tau_s * parameters.tasks(n, run.partitions)
+        speed = share**parameters.sigma
+        work_s = look.batch_rows * parameters.per_row_s(n, run.partitions, speed)
+        start_s = parameters.start_s(parameters.tasks(n, run.partitions), speed)
         if start_s > 0.02 * batch_s:
             found.append((busy / in_batches * batch_s - work_s) / start_s)
     return min(1.0, max(0.0, median(found))) if found else parameters.startup_cpu

@@ -23,18 +23,22 @@ LEAST_WORK = 0.25
 class Stalls:
     """Seconds that changes take (`_takes_s`) and for which no batch starts (`_s`). Measured on two cores."""
 
-    add_takes_s: float = 6.0
-    """From the wish for a replica to its registration."""
-    out_s: float = 3.7
-    """The gap in processing when a replica joins: 2.7 to 4.7 s were seen."""
-    remove_takes_s: float = 1.0
-    in_s: float = 0.7
-    """The gap when a replica is decommissioned."""
+    add_takes_s: float = 10.0
+    """From the wish for a replica to its registration: a JVM starts. 9 to 12 s were seen on a busy host."""
+    out_s: float = 4.0
+    """The gap in processing when a replica joins: 3 to 5 s were seen."""
+    first_trips: float = 12.0
+    """Round trips of its first batch beyond those of later ones: code, connections, metadata. So the gap is
+    longer when the new one is far: 8 to 12 s were seen at 300 ms."""
+    remove_takes_s: float = 3.0
+    """Of each replica, one after the other."""
+    in_s: float = 2.0
+    """The gap when a replica is decommissioned: 1 to 4 s were seen."""
     lost_s: float = 3.6
     """The gap when a node is lost."""
     cut_s: float = 10.0
     """The same when only its link is cut: until timeouts notice."""
-    cold_s: float = 20.0
+    cold_s: float = 30.0
     """For how long a new replica is slower, while its JVM and its consumers warm up."""
     cold_speed: float = 0.7
     """Its speed in that time."""
@@ -66,8 +70,13 @@ class StageParameters:
     noise: float = 0.044
     """Relative standard deviation of one batch's time."""
     startup_cpu: float = 0.9
-    """How much of a task's start-up is spent computing (the rest is waiting). Not measured yet: an executor
-    that is held to a fraction of a core spends most of it on the CPU."""
+    """How much of a task's start-up is spent computing (the rest is waiting): executors held to 0.16 of a
+    core used 70 % of that at a fifth of the load they can bear."""
+    start_sigma: float = 0.9
+    """Start-up takes longer on less CPU, with speed to minus this power. The throughput model has no such
+    term: parameters from a fitted model have 0."""
+    driver_s: float = 0.05
+    """Of a batch's fixed time, the driver's part (plan, offsets, commit): no executor has tasks then."""
     out_per_in: float = 1.0
     """Records written for each record read."""
     service_scv: float = 0.5
@@ -77,7 +86,17 @@ class StageParameters:
     def __post_init__(self) -> None:
         for name in ("mu_per_s", "beta", "theta", "sigma", "reference_cores"):
             _check(name, getattr(self, name), above=True)
-        for name in ("tau_s", "k0", "k1", "noise", "startup_cpu", "out_per_in", "service_scv"):
+        for name in (
+            "tau_s",
+            "k0",
+            "k1",
+            "noise",
+            "startup_cpu",
+            "start_sigma",
+            "driver_s",
+            "out_per_in",
+            "service_scv",
+        ):
             _check(name, getattr(self, name), above=False)
         for entry in dataclasses.fields(self.stalls):
             _check(f"stalls.{entry.name}", getattr(self.stalls, entry.name), above=entry.name == "cold_speed")
@@ -100,7 +119,7 @@ class StageParameters:
             k1=p["k1"],
             theta=p["theta"],
             sigma=p["sigma"],
-            **{"noise": model.noise, **others},
+            **{"noise": model.noise, "start_sigma": 0.0, **others},
         )
 
     def tasks(self, replicas: int, partitions: int, slots: int = 1) -> int:
@@ -115,16 +134,22 @@ class StageParameters:
         """Seconds that one more row adds to a batch; replicas without a task do not help."""
         return 1.0 / (self.mu_per_s * speed * math.pow(min(replicas, partitions), self.beta))
 
-    def fixed_s(self, replicas: int, partitions: int, rtt_ms: float, slots: int = 1) -> float:
+    def start_s(self, tasks: int, speed: float = 1.0) -> float:
+        """Seconds that a replica's tasks take to start: what of it is computing takes longer on less CPU."""
+        return self.tau_s * tasks * math.pow(speed, -self.start_sigma)
+
+    def fixed_s(
+        self, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0, slots: int = 1
+    ) -> float:
         """Seconds of a batch that do not depend on its rows."""
         m = self.tasks(replicas, partitions, slots)
-        return self.tau_s * m + (self.k0 + self.k1 * m) * self.trip_s(rtt_ms)
+        return self.start_s(m, speed) + (self.k0 + self.k1 * m) * self.trip_s(rtt_ms)
 
     def batch_s(
         self, rows: float, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0, slots: int = 1
     ) -> float:
         """How long a batch takes, without noise."""
-        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, slots)
+        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, speed, slots)
         return fixed_s + rows * self.per_row_s(replicas, partitions, speed)
 
     def max_rows(
@@ -137,7 +162,7 @@ class StageParameters:
         slots: int = 1,
     ) -> int:
         """The largest batch that the freshness bound allows: where the live rule (`batch_size`) settles."""
-        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, slots)
+        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, speed, slots)
         # The rule sees the median deviation of the batches, 0.67 of a standard deviation.
         room_s = max(AIM * freshness_s / (1.0 + 0.67 * self.noise) - fixed_s, LEAST_WORK * fixed_s)
         return max(1, int(room_s / self.per_row_s(replicas, partitions, speed) + 1e-9))

@@ -9,11 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Replicas that are there: their nodes, each one's speed (1: what mu was measured with), the farthest."""
+    """Replicas that are there: their nodes, each one's speed (1: what mu was measured with) and distance."""
 
     nodes: tuple[str, ...] = ()
     speeds: tuple[float, ...] = ()
-    rtt_max_ms: float = 0.0
+    rtts_ms: tuple[float, ...] = ()
+
+    @property
+    def rtt_max_ms(self) -> float:
+        """The farthest one's round trip: a batch waits for it."""
+        return max(self.rtts_ms, default=0.0)
 
     def speed(self, partitions: int) -> float:
         """The speed of equal replicas that would finish a batch at the same time as these."""

@@ -268,7 +268,9 @@ class Simulation:
             self._place(old, (*old.replicas, *new))
             for replica in new:
                 self._warm_up(stage, replica.node)
-            self._stall(stage, self.stages[stage].parameters.stalls.out_s, "out")
+            far_s = max(self.distance_ms(replica.node) for replica in new) / 1e3
+            stalls = self.stages[stage].parameters.stalls
+            self._stall(stage, stalls.out_s + stalls.first_trips * far_s, "out")
 
     def _remove(self, stage: str, node: str) -> None:
         if node not in self.deployment.stage(stage).nodes:
@@ -330,7 +332,7 @@ class Simulation:
             if self._warm_s.get((name, replica.node), self.start_s) > self.now_s:
                 speed *= p.stalls.cold_speed
             speeds.append(speed)
-        far = max((self.distance_ms(replica.node) for replica in alive), default=0.0)
+        far = tuple(self.distance_ms(replica.node) for replica in alive)
         stage.configure(Pool(tuple(replica.node for replica in alive), tuple(speeds), far))
         steps = self.supply.setdefault(name, [])
         if not steps or steps[-1][1] != len(placement.replicas):

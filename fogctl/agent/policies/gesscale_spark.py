@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale
-from fogctl.agent.policies.capacity import Capacity, node_sets, overloaded
+from fogctl.agent.policies.capacity import Capacity, NodeSet, node_sets, overloaded
+from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
+
+_SOME_GAIN = 1.02
+"""Less than this is no gain: models are not that exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +28,20 @@ class GesscaleSpark:
 
     name: ClassVar[str] = "gesscale-spark"
     wants_arrivals: ClassVar[bool] = False
-    spare: float = 0.10
+    spare: float = 0.15
     """What a smaller set must sustain beyond the rate needed before replicas are removed."""
-    least_gain: float = 0.02
-    """What a change must gain where no set sustains the rate."""
+    change_costs: float = 60.0
+    """Node-seconds: replicas are removed once those to spare have cost as much as a reconfiguration does."""
+    worth: float = 0.5
+    """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
     warm_up_s: float = 30.0
     """New replicas are slow at first: overload so soon after a change does not count against the model."""
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """For each stage alone: topics decouple them."""
-        return decide_each(seen, known, lambda stage: self._one(stage, known))
+        return decide_each(seen, known, lambda stage: self._one(stage, known, seen.at_s))
 
-    def _one(self, stage: StageView, known: Knowledge) -> Plan:
+    def _one(self, stage: StageView, known: Knowledge, at_s: float) -> Plan:
         capacity = Capacity.of(stage, known, self.warm_up_s)
         needed = stage.known.needed_rate
         numbers = {
@@ -47,39 +54,65 @@ class GesscaleSpark:
             return first_step(stage, known, numbers)
         now = capacity.rate(stage.nodes, stage.share)
         numbers |= {"mst": now, "correction": capacity.correction}
+        key = f"{self.name}.surplus.{stage.name}"
         if overloaded(stage, self.warm_up_s) or now < needed:
-            return self._out(stage, known, capacity, now, numbers)
-        share = stage.share
-        for found in node_sets(stage, known, share):
-            if found.size >= stage.replicas:
-                break
-            rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
-            if found.free_count == 0 and rate >= needed * (1.0 + self.spare):
-                nodes = found.nodes
-                return _scale(
-                    stage, known, nodes, rate, f"{rate:.0f} records/s of {needed:.0f} needed", numbers
-                )
-        return Plan.keep(f"sustains {now:.0f} records/s of {needed:.0f} needed", numbers)
+            plan = self._out(stage, known, capacity, now, numbers)
+            return replace(plan, remember={key: Surplus(at_s).to_memory()})
+        fewer = fewer_nodes(stage, known, capacity, needed * (1.0 + self.spare))
+        behind = backlog(stage.metrics, stage.known) > 0.0
+        spare = 0 if fewer is None or behind else stage.replicas - fewer.size
+        surplus = Surplus.remembered(known.memory, key, at_s).after(at_s, spare)
+        numbers |= {"spare": float(spare), "spare_node_seconds": surplus.node_seconds}
+        remember = {key: surplus.to_memory()}
+        if fewer is None or surplus.node_seconds < self.change_costs:
+            return Plan.keep(f"sustains {now:.0f} records/s of {needed:.0f} needed", numbers, remember)
+        rate = capacity.rate_of(fewer.size, fewer.rtt_max_ms, stage.share)
+        why = f"{rate:.0f} records/s of {needed:.0f} needed"
+        return replace(_scale(stage, known, fewer.nodes, rate, why, numbers), remember=remember)
 
     def _out(
         self, stage: StageView, known: Knowledge, capacity: Capacity, now: float, numbers: dict[str, float]
     ) -> Plan:
-        """The least set that sustains the rate and what piles up during the change; or the best there is."""
-        target = max(stage.known.sized_rate, now * (1.0 + self.least_gain))
+        """The least set that sustains the rate and what piles up during the change."""
+        target = max(stage.known.sized_rate, now * _SOME_GAIN)
         why = f"needs {target:.0f} records/s and sustains {now:.0f}"
-        best, best_rate = None, now
-        share = stage.share
-        for found in node_sets(stage, known, share):
-            rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
-            if rate >= target and set(found.nodes) != set(stage.nodes):
-                return _scale(stage, known, found.nodes, rate, why, numbers)
-            if rate > best_rate:
-                best, best_rate = found, rate
-        if best is not None and best_rate > now * (1.0 + self.least_gain):
-            return _scale(
-                stage, known, best.nodes, best_rate, f"{why}; no set sustains it, this one most", numbers
-            )
-        return Plan.keep(f"{why}; {_refusal(stage, known, capacity)}", numbers)
+        found = least_set(stage, known, capacity, stage.share, target, self.worth)
+        if found is None:
+            return Plan.keep(f"{why}; {_refusal(stage, known, capacity)}", numbers)
+        chosen, rate = found
+        if rate < target:
+            why += "; no set sustains it"
+        return _scale(stage, known, chosen.nodes, rate, why, numbers)
+
+
+def fewer_nodes(stage: StageView, known: Knowledge, capacity: Capacity, rate: float) -> NodeSet | None:
+    """The least of the stage's own nodes, nearest kept, that sustain the rate; None if that takes all."""
+    for found in node_sets(stage, known, stage.share):
+        if found.size >= stage.replicas:
+            return None
+        if found.free_count == 0 and capacity.rate_of(found.size, found.rtt_max_ms, stage.share) >= rate:
+            return found
+    return None
+
+
+def least_set(
+    stage: StageView, known: Knowledge, capacity: Capacity, share: float, target: float, worth: float
+) -> tuple[NodeSet, float] | None:
+    """The least set that sustains the rate, or the last whose nodes are all worth it; None: what there is.
+
+    A node is worth it if it brings at least that part of what the nodes bring on average.
+    """
+    best, best_rate, size = None, capacity.rate(stage.nodes, share), stage.replicas
+    for found in node_sets(stage, known, share):
+        rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
+        more = max(0, found.size - size)
+        if rate < best_rate * max(_SOME_GAIN, 1.0 + worth * more / found.size):
+            continue
+        if set(found.nodes) != set(stage.nodes):
+            best, best_rate, size = found, rate, found.size
+            if rate >= target:
+                break
+    return None if best is None else (best, best_rate)
 
 
 def first_step(stage: StageView, known: Knowledge, numbers: dict[str, float]) -> Plan:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from fogctl.agent.evaluate import catching_up
+from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale, Share
 from fogctl.agent.policies.capacity import Capacity, node_sets, overloaded
+from fogctl.agent.policies.gesscale_spark import least_set
+from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
 
 _SAME = 1e-6
@@ -20,18 +22,21 @@ class Hybrid:
     """Shares in place first, replicas when shares run out; one batch-time model of both.
 
     Load that rises is first met by larger shares of the nodes in use. When these are at their limit replicas
-    are added; they are removed when fewer would do even at a share that leaves room to grow.
+    are added; they are removed once what they cost to spare, at the shares they have, is what a change costs.
     """
 
     name: ClassVar[str] = "hybrid"
     wants_arrivals: ClassVar[bool] = False
-    levels: tuple[float, ...] = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    """The shares to choose from."""
-    spare: float = 0.1
+    levels: tuple[float, ...] = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    """The shares to choose from. Tasks take long to start on little CPU, so the least is MEAD's."""
+    spare: float = 0.2
     """What a smaller share must sustain beyond the rate needed."""
-    spare_replica: float = 0.25
+    spare_replica: float = 0.15
     """What fewer replicas must sustain beyond it, at full share: the share takes up what varies."""
-    least_gain: float = 0.02
+    change_costs: float = 60.0
+    """Node-seconds, weighed by share: replicas go once those to spare have cost what a change does."""
+    worth: float = 0.5
+    """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
     warm_up_s: float = 30.0
     """New replicas are slow at first: overload so soon after a change does not count against the model."""
 
@@ -42,9 +47,9 @@ class Hybrid:
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """For each stage alone: topics decouple them."""
-        return decide_each(seen, known, lambda stage: self._one(stage, known))
+        return decide_each(seen, known, lambda stage: self._one(stage, known, seen.at_s))
 
-    def _one(self, stage: StageView, known: Knowledge) -> Plan:
+    def _one(self, stage: StageView, known: Knowledge, at_s: float) -> Plan:
         capacity = Capacity.of(stage, known, self.warm_up_s)
         needed, x = stage.known.needed_rate, stage.share
         largest = min((self._limit(stage, node) for node in stage.nodes), default=1.0)
@@ -57,63 +62,71 @@ class Hybrid:
         }
         if capacity is None:
             return self._first_step(stage, known, largest, numbers)
-        now = capacity.rate(stage.nodes, x)
+        now, most = capacity.rate(stage.nodes, x), capacity.rate(stage.nodes, largest)
         numbers |= {"mst": now, "correction": capacity.correction}
-        if overloaded(stage, self.warm_up_s) or now < needed:
-            target = max(needed, now * (1.0 + self.least_gain))
-            level = self._level(capacity, stage.nodes, target, largest)
-            if level is not None and level > x + _SAME:
-                return self._shares(stage, capacity, level, f"needs {target:.0f} records/s", numbers)
-            return self._out(stage, known, capacity, now, numbers)
-        if stage.since_grown_s < self.warm_up_s or catching_up(stage.metrics, stage.known):
-            return Plan.keep("nothing is taken away until the last change has settled", numbers)
+        key = f"{self.name}.surplus.{stage.name}"
+        behind = backlog(stage.metrics, stage.known) > 0.0
+        full = x >= largest - _SAME
+        if most < needed or (full and overloaded(stage, self.warm_up_s)):
+            plan = self._out(stage, known, capacity, now, numbers)
+            return replace(plan, remember={key: Surplus(at_s).to_memory()})
+        fewer = (
+            None if behind or stage.since_grown_s < self.warm_up_s else self._fewer(stage, known, capacity)
+        )
+        spare = 0 if fewer is None else stage.replicas - len(fewer)
+        surplus = Surplus.remembered(known.memory, key, at_s).after(at_s, spare * x)
+        numbers |= {"spare": float(spare), "spare_node_seconds": surplus.node_seconds}
+        remember = {key: surplus.to_memory()}
+        if fewer is not None and surplus.node_seconds >= self.change_costs:
+            return replace(self._in(stage, capacity, fewer, numbers), remember=remember)
+        # What waits is worked off with all of the CPU there is: that costs no stall.
+        wanted = stage.known.sized_rate if behind else needed * (1.0 + self.spare)
+        level = self._level(capacity, stage.nodes, wanted, largest) or largest
+        if level > x + _SAME and (behind or now < needed):
+            plan = self._shares(stage, capacity, level, f"needs {wanted:.0f} records/s", numbers)
+        elif level < x - _SAME and not behind:
+            plan = self._shares(stage, capacity, level, f"needs {needed:.0f} records/s only", numbers)
+        else:
+            plan = Plan.keep(f"sustains {now:.0f} records/s of {needed:.0f} needed at {x:.0%}", numbers)
+        return replace(plan, remember=remember)
+
+    def _fewer(self, stage: StageView, known: Knowledge, capacity: Capacity) -> tuple[str, ...] | None:
+        """The least of the stage's own nodes that would do even at shares that leave room to grow."""
+        enough = stage.known.needed_rate * (1.0 + self.spare_replica)
         for found in node_sets(stage, known, 1.0):
             if found.size >= stage.replicas:
-                break
-            most = min(self._limit(stage, node) for node in found.nodes) if found.free_count == 0 else 0.0
-            enough = needed * (1.0 + self.spare_replica)
-            if most and capacity.rate_of(found.size, found.rtt_max_ms, most) >= enough:
-                return self._in(stage, capacity, found.nodes, most, numbers)
-        level = self._level(capacity, stage.nodes, needed * (1.0 + self.spare), largest)
-        if level is not None and level < x - _SAME:
-            return self._shares(stage, capacity, level, f"needs {needed:.0f} records/s only", numbers)
-        return Plan.keep(f"sustains {now:.0f} records/s of {needed:.0f} needed at {x:.0%}", numbers)
+                return None
+            if found.free_count == 0:
+                most = min(self._limit(stage, node) for node in found.nodes)
+                if capacity.rate_of(found.size, found.rtt_max_ms, most) >= enough:
+                    return found.nodes
+        return None
 
     def _out(
         self, stage: StageView, known: Knowledge, capacity: Capacity, now: float, numbers: dict[str, float]
     ) -> Plan:
         """The least set that sustains the rate at full share; the shares it has go up at once."""
-        target = max(stage.known.sized_rate, now * (1.0 + self.least_gain))
+        target = stage.known.sized_rate
         why = f"needs {target:.0f} records/s and sustains {now:.0f} at {stage.share:.0%}"
-        best, chosen_rate = None, capacity.rate(stage.nodes, 1.0)
-        for found in node_sets(stage, known, 1.0):
-            rate = capacity.rate_of(found.size, found.rtt_max_ms, 1.0)
-            if rate > chosen_rate * (1.0 + self.least_gain):
-                best, chosen_rate = found, rate
-            if chosen_rate >= target:
-                break
-        chosen = stage.nodes if best is None else best.nodes
-        if set(chosen) == set(stage.nodes):
+        found = least_set(stage, known, capacity, 1.0, target, self.worth)
+        if found is None:
             if stage.share < min(self._limit(stage, node) for node in stage.nodes) - _SAME:
                 return self._shares(stage, capacity, 1.0, why, numbers)
             return Plan.keep(f"{why}; no further node would raise that", numbers)
+        chosen, rate = found[0].nodes, found[1]
         # All of the CPU until what piled up during the change is worked off; shares go down later.
         return Plan(
             (*self._to_level(stage, 1.0), Scale(stage.name, chosen, 1.0, keep_shares=False)),
             f"{why}: {stage.replicas} to {len(chosen)} replicas",
             numbers,
-            {"mst": chosen_rate, "replicas": float(len(chosen)), "share": 1.0},
+            {"mst": rate, "replicas": float(len(chosen)), "share": 1.0},
         )
 
     def _in(
-        self,
-        stage: StageView,
-        capacity: Capacity,
-        nodes: tuple[str, ...],
-        most: float,
-        numbers: dict[str, float],
+        self, stage: StageView, capacity: Capacity, nodes: tuple[str, ...], numbers: dict[str, float]
     ) -> Plan:
         """Fewer replicas with larger shares; should all stay a while, with as small ones as will do."""
+        most = min(self._limit(stage, node) for node in nodes)
         target = stage.known.needed_rate * (1.0 + self.spare)
         level = self._level(capacity, nodes, target, most) or most
         meanwhile = self._level(capacity, stage.nodes, target, stage.share) or stage.share

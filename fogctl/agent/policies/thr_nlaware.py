@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan
-from fogctl.agent.policies.thresholds import Thresholds
+from fogctl.agent.policies.thresholds import Thresholds, Utilisation
 from fogctl.agent.stagewise import decide_each
 
 
 @dataclass(frozen=True, slots=True)
 class ThrNlAware:
-    """CPU thresholds, nearest node added and farthest removed, one at a time (Gesscale, section V-A.c)."""
+    """Thresholds, nearest node added and farthest removed, one at a time (Gesscale, section V-A.c)."""
 
     name: ClassVar[str] = "thr-nlaware"
     wants_arrivals: ClassVar[bool] = False
     scale_out_above: float = 0.90
     scale_in_below: float = 0.50
-    utilisation: Literal["cpu", "busy"] = "cpu"
-    """Of the CPU, as in the paper, or the share of time that executors have tasks, waiting included."""
+    utilisation: Utilisation = "load"
+    """load: records a second over the most that so many replicas have done; cpu: of the nodes, as in the
+    paper, which says little on Spark; busy: the share of time that slots have tasks."""
 
     def __post_init__(self) -> None:
         Thresholds(self.scale_out_above, self.scale_in_below, self.utilisation)

@@ -1,4 +1,10 @@
-"""Add one replica above a CPU utilisation, remove one below another: both threshold policies of Gesscale."""
+"""Add one replica above a utilisation, remove one below another: both threshold policies of Gesscale.
+
+On Flink an operator's CPU tells its utilisation. Spark's executors start the tasks of one small batch after
+the other and wait for far nodes: with 0.16 of a core each they used 70 % of it at a fifth of the load they
+can bear, 85 % when overloaded, and 30 % when overloaded together with a node at 300 ms. So the paper's 90 %
+would never be reached, and its 50 % where nothing is to spare. Meant is the load over what can be borne.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +17,18 @@ from fogctl.agent.plan import Plan, Scale
 from fogctl.agent.stagewise import StageView
 
 Choice = Callable[[tuple[str, ...]], str]
+Utilisation = Literal["load", "cpu", "busy"]
+"""What thresholds look at. load: records a second over the most that so many replicas have done, and 1 when
+the stage falls behind; cpu: of the nodes, as in the paper; busy: the share of time that slots have tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """CPU utilisation above which one replica is added and below which one is removed."""
+    """The utilisation above which one replica is added and below which one is removed."""
 
     out_above: float
     in_below: float
-    of: Literal["cpu", "busy"] = "cpu"
+    of: Utilisation = "load"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.in_below < self.out_above <= 1.0:
@@ -27,10 +36,9 @@ class Thresholds:
 
     def decide(self, seen: Observation, stage: StageView, add: Choice, remove: Choice) -> Plan:
         """Section V-A.c: "every time one threshold is reached … adds or removes one resource"."""
-        used = seen.cpu_utilisation(stage.name) if self.of == "cpu" else None
-        what = "CPU"
-        if used is None:  # asked for, or nodes without a quota
-            used, what = stage.metrics.busyness, "busy"
+        used, what = self._utilisation(seen, stage)
+        if used is None:
+            return Plan.keep("keeps up; what a replica can bear is not known yet")
         numbers = {"utilisation": used, "replicas": float(stage.replicas)}
         if used > self.out_above:
             if not stage.can_grow or not (free := stage.free()):
@@ -51,3 +59,15 @@ class Thresholds:
                 {"replicas": stage.replicas - 1.0},
             )
         return Plan.keep(f"{what} {used:.0%}", numbers)
+
+    def _utilisation(self, seen: Observation, stage: StageView) -> tuple[float | None, str]:
+        """The utilisation, None while it is not known, and what it is called."""
+        if self.of == "load":
+            if stage.known.overloaded:
+                return 1.0, "load"
+            best = max((s.mst / (s.replicas * s.share) for s in stage.known.saturated), default=0.0)
+            bears = best * sum(r.share for r in stage.placement.replicas if r.node in stage.nodes)
+            return stage.metrics.input_rate / bears if bears > 0.0 else None, "load"
+        used = seen.cpu_utilisation(stage.name) if self.of == "cpu" else None
+        # Nodes without a quota have no utilisation.
+        return (used, "CPU") if used is not None else (stage.metrics.busyness, "busy")

@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from fogctl.agent.evaluate import (
+    DAMPED,
     MOST_SAMPLES,
     SAME_CONFIGURATION,
     backlog,
     catching_up,
     evaluate,
     stall_s,
+    takes_s,
     with_stall,
 )
 from fogctl.agent.settings import Guard
@@ -63,11 +65,12 @@ def test_a_saw_tooth_is_not_a_trend(make) -> None:
     assert not stage.overloaded
 
 
-def test_needed_rate_is_arrivals_with_headroom_and_a_backlog_worked_off_in_time(make) -> None:
+def test_needed_rate_is_arrivals_with_headroom_and_sizes_work_a_backlog_off_in_time(make) -> None:
     calm = learned(make, input_rate=100.0, lag=300)
     assert calm.needed_rate == pytest.approx(110.0)
     behind = learned(make, input_rate=100.0, lag=7000)
-    assert behind.needed_rate == pytest.approx(110.0 + (7000 - 2 * 5.0 * 100.0) / 60.0)
+    assert behind.needed_rate == pytest.approx(110.0)
+    assert behind.sized_rate - calm.sized_rate == pytest.approx((7000 - 2 * 5.0 * 100.0) / 60.0)
 
 
 def test_sizing_adds_what_piles_up_during_the_measured_stall(make) -> None:
@@ -77,23 +80,39 @@ def test_sizing_adds_what_piles_up_during_the_measured_stall(make) -> None:
     assert measured.sized_rate - measured.needed_rate == pytest.approx(100.0 * 11.0 / 60.0)
 
 
-def test_sizing_looks_ahead_of_a_rising_rate_within_reason(make) -> None:
-    def history(slope: float):
-        return tuple((make.now - 25.0 + 5.0 * i, 100.0 - slope * (25.0 - 5.0 * i)) for i in range(5))
+def test_a_rising_rate_is_met_as_it_will_be_when_a_change_has_taken_effect_within_reason(make) -> None:
+    def after(slope: float):
+        rates = tuple((make.now - 25.0 + 5.0 * i, 100.0 - slope * (25.0 - 5.0 * i)) for i in range(5))
+        return learned(make, input_rate=100.0, window_s=30.0, known={"rates": rates})
 
-    flat = learned(make, input_rate=100.0, known={"rates": history(0.0)}).sized_rate
-    rising = learned(make, input_rate=100.0, known={"rates": history(1.0)}).sized_rate
-    assert rising - flat == pytest.approx(1.1 * 1.0 * (30.0 + 5.0))  # until a change's effect is seen
-    falling = learned(make, input_rate=100.0, known={"rates": history(-1.0)}).sized_rate
-    assert falling == pytest.approx(flat)
-    soaring = learned(make, input_rate=100.0, known={"rates": history(3.9)}).sized_rate
-    assert soaring - flat == pytest.approx(0.5 * 110.0)
+    flat, window_s, change_s = after(0.0), 30.0, 10.0 + 5.0  # a change takes 10 s and stalls for 5
+    rising = after(1.0)
+    # The mean over a window is half a window old; headroom and what is foreseen do not add up.
+    now = 1.1 * (100.0 + window_s / 2)
+    assert rising.needed_rate == pytest.approx(max(now, 100.0 + window_s / 2 + DAMPED * change_s))
+    # One whole change later it could be mended.
+    ahead_s = 2 * change_s + 30.0
+    more = max(now, 100.0 + window_s / 2 + DAMPED * ahead_s) - 110.0
+    assert rising.sized_rate - flat.sized_rate == pytest.approx(more)
+    quick = learned(
+        make,
+        input_rate=100.0,
+        window_s=30.0,
+        known={"rates": rising.rates[:-1], "takes_s": {"out": (4.0, 2.0, 40.0)}},
+    )
+    assert quick.needed_rate == pytest.approx(max(now, 100.0 + window_s / 2 + DAMPED * (4.0 + 5.0)))
+    # A falling one is half a window older than it seems, and may stop falling at any moment.
+    assert after(-1.0).needed_rate == pytest.approx(1.1 * (100.0 - window_s / 2))
+    assert after(3.9).sized_rate - flat.sized_rate == pytest.approx(200.0 - 110.0)  # twice at most
+    assert after(0.05).needed_rate == flat.needed_rate  # may be chance
 
 
 def test_stalls_are_the_median_of_the_latest(make) -> None:
     stage = make.scene().known.stage("work")
     for seconds in (100.0, 2.0, 3.0, 4.0, 3.0, 50.0):
-        stage = with_stall(stage, "out", seconds)
+        stage = with_stall(stage, "out", seconds, 2.0 * seconds)
+    assert takes_s(stage, "out") == 6.0
+    assert takes_s(stage, "in") == 3.0
     assert stall_s(stage, "out") == 3.0
     assert stall_s(stage, "in") == 1.0
 

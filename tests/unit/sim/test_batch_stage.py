@@ -11,7 +11,16 @@ from fogctl.sim import Counted, StageParameters
 from fogctl.sim.replicas import common_speed
 
 QUIET = StageParameters(
-    tau_s=0.1, mu_per_s=100.0, beta=1.0, k0=4.0, k1=2.0, theta=1.0, noise=0.0, startup_cpu=0.0
+    tau_s=0.1,
+    mu_per_s=100.0,
+    beta=1.0,
+    k0=4.0,
+    k1=2.0,
+    theta=1.0,
+    noise=0.0,
+    startup_cpu=0.0,
+    driver_s=0.0,
+    start_sigma=0.0,
 )
 
 
@@ -61,13 +70,18 @@ def test_a_smaller_share_slows_the_work_and_nothing_else(world) -> None:
     assert half == pytest.approx(0.4 + 4.0)
 
 
-def test_busyness_leaves_out_the_driver_waiting_and_cpu_leaves_out_all_waiting(world) -> None:
+def test_busyness_leaves_out_waiting_for_others_and_cpu_leaves_out_all_waiting(world) -> None:
+    both = world.simulation(constant(500.0), ["e1", "e4"], QUIET)
+    both.advance(300.0)
+    (seen,) = both.stage_metrics()
+    # D = 0.2 + (4 + 2·2)·0.3 + N/200: 2.6 s are fixed, 1.9 s are work. The near one waits 2.4 s.
+    assert seen.busyness == pytest.approx(1 - 2.4 / 2 / 4.5, rel=0.02)
     sim = world.simulation(constant(500.0), ["e4"], QUIET)
     sim.advance(300.0)
     (seen,) = sim.stage_metrics()
-    # D = 0.4 + (4 + 2·4)·0.3 + N/100: 4 s are fixed, so a quarter of them is allowed for work: 5 s in all.
-    # 1.2 s of it is the driver's waiting; 1.0 s is work.
-    assert seen.busyness == pytest.approx(1 - 1.2 / 5, rel=0.02)
+    # D = 0.4 + (4 + 2·4)·0.3 + N/100: 4 s are fixed, so a quarter of them is allowed for work: 5 s in all,
+    # throughout which its tasks run.
+    assert seen.busyness == pytest.approx(1.0, rel=0.02)
     node = next(n for n in sim.node_metrics() if n.node == "e4")
     assert node.cpu_used_cores == pytest.approx(0.2 * 1.0 / 5, rel=0.1)
     assert node.cpu_quota_cores == 0.2

@@ -24,8 +24,9 @@ TRUTH = StageParameters(
     theta=1.1,
     noise=0.06,
     startup_cpu=0.6,
+    start_sigma=0.0,
     reference_cores=0.2,
-    stalls=Stalls(out_s=5.0, in_s=0.5),
+    stalls=Stalls(out_s=5.0, first_trips=0.0, in_s=0.5),
 )
 SETS = [("e1",), ("e1", "e2"), ("e1", "e2", "e3"), ("e1", "e2", "e3", "e4"), ("e3", "e4"), ("e2",)]
 

@@ -22,7 +22,7 @@ def stage(times: np.ndarray, parameters: StageParameters = PLAIN, seed: int = 0)
     made = QueueStage(
         "toy", STAGE, parameters, Timed(times), ("toy.records",), 0.0, np.random.default_rng(seed)
     )
-    made.configure(Pool(("e1",), (1.0,), 0.0))
+    made.configure(Pool(("e1",), (1.0,), (0.0,)))
     return made
 
 
@@ -72,7 +72,7 @@ def test_changes_of_speed_are_followed_exactly(gaps, pieces) -> None:
     work = iter_work(queue, arrivals, pieces)
     changes, at_s = [], 0.0
     for seconds, speed in [*pieces, (1000.0, 1.0)]:
-        queue.configure(Pool(("e1",), (speed,), 0.0) if speed else Pool())
+        queue.configure(Pool(("e1",), (speed,), (0.0,)) if speed else Pool())
         at_s += seconds
         queue.advance(at_s)
         changes.append((at_s, 10.0 * speed))
@@ -119,7 +119,7 @@ def test_a_stall_delays_what_arrives_meanwhile_and_is_no_service() -> None:
 
 def test_a_far_replica_adds_its_round_trip() -> None:
     queue = stage(np.array([1.0, 2.0]), StageParameters(mu_per_s=1e6, beta=1.0))
-    queue.configure(Pool(("e1",), (1.0,), 300.0))
+    queue.configure(Pool(("e1",), (1.0,), (300.0,)))
     queue.advance(10.0)
     left, born = queue.output.records
     assert left - born == pytest.approx([0.3, 0.3], abs=1e-4)

@@ -13,9 +13,18 @@ from fogctl.sim import Counted, StageParameters, Stalls, Timed
 from fogctl.sim.faults import Fault
 from fogctl.testbed.model import LatencyChange
 
-QUIET = StageParameters(tau_s=0.1, mu_per_s=100.0, beta=1.0, k0=4.0, k1=2.0, theta=1.0, noise=0.0)
+QUIET = StageParameters(
+    tau_s=0.1, mu_per_s=100.0, beta=1.0, k0=4.0, k1=2.0, theta=1.0, noise=0.0, start_sigma=0.0
+)
 STALLS = Stalls(
-    add_takes_s=6.0, out_s=4.0, remove_takes_s=1.0, in_s=1.0, lost_s=3.0, cold_s=20.0, cold_speed=0.5
+    add_takes_s=6.0,
+    out_s=4.0,
+    first_trips=0.0,
+    remove_takes_s=1.0,
+    in_s=1.0,
+    lost_s=3.0,
+    cold_s=20.0,
+    cold_speed=0.5,
 )
 
 
@@ -66,6 +75,16 @@ def test_replicas_that_are_added_together_take_the_time_and_the_stall_of_one(wor
     sim.advance(200.0)
     assert sim.stage_metrics()[0].nodes == ("e1", "e2", "e3")
     assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(4.0)]
+
+
+def test_a_far_replica_stalls_for_longer_when_it_joins(world) -> None:
+    from dataclasses import replace
+
+    sim = world.simulation(constant(500.0), ["e1"], with_stalls(replace(STALLS, first_trips=10.0)))
+    sim.advance(100.0)
+    sim.change(AddReplica("work", Replica("e4")))  # 300 ms away
+    sim.advance(150.0)
+    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(4.0 + 10 * 0.3)]
 
 
 def test_slots_let_a_replica_run_its_tasks_at_once(world) -> None:
