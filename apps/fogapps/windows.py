@@ -125,40 +125,53 @@ def auto(
     aggregates: Mapping[str, Aggregate],
     *,
     rows_per_slice: float,
+    rows_per_batch: float = math.inf,
     append: bool = True,
 ) -> DataFrame:
     """By the method that costs less, as `choose` says."""
-    return METHOD[choose(hop, rows_per_slice, append=append)](rows, time, keys, hop, aggregates)
+    method = choose(hop, rows_per_slice, rows_per_batch=rows_per_batch, append=append)
+    return METHOD[method](rows, time, keys, hop, aggregates)
 
 
-def choose(hop: Hop, rows_per_slice: float, *, append: bool = True) -> Literal["native", "sliced"]:
-    """The cheaper method where `rows_per_slice` rows of each key come in the length of a slice.
+def choose(
+    hop: Hop, rows_per_slice: float, *, rows_per_batch: float = math.inf, append: bool = True
+) -> Literal["native", "sliced"]:
+    """The cheaper method where `rows_per_slice` rows of each key come in the length of a slide.
 
-    That number is the rate of a key (the stream's rate by the number of keys) times the slide. The rule's
-    constants are fitted to benchmarks/windows.py, see docs/windows.md. In `update` mode (`append` false)
-    slices cannot be chained.
+    That number is the rate of a key (the stream's rate by the number of keys) times the slide. With few rows
+    in a batch it does not matter what a row costs: then the second operator of `sliced` is what decides. In
+    output mode `update` (`append` false) slices cannot be chained.
     """
-    if not rows_per_slice > 0:
-        raise ValueError(f"rows_per_slice must be more than 0, not {rows_per_slice}")
-    return "sliced" if append and cost_ratio(hop, rows_per_slice) > 1 else "native"
+    for name, value in (("rows_per_slice", rows_per_slice), ("rows_per_batch", rows_per_batch)):
+        if not value > 0:
+            raise ValueError(f"{name} must be more than 0, not {value}")
+    worth_it = append and hop.overlaps > 1 and cost_ratio(hop, rows_per_slice, rows_per_batch) > 1
+    return "sliced" if worth_it else "native"
 
 
-def cost_ratio(hop: Hop, rows_per_slice: float) -> float:
-    """What `native` costs, as a multiple of what `sliced` costs; a model of CPU time a row, in units of one.
+def cost_ratio(hop: Hop, rows_per_slice: float, rows_per_batch: float = math.inf) -> float:
+    """What `native` costs, as a multiple of what `sliced` costs: CPU time of a row by a model.
 
     A row costs native a copy for each overlap. It costs sliced one visit, and its part of what a slice costs:
-    to keep it in a state store and to copy it into each window; which takes more slices where the slide does
-    not divide the size.
+    to keep it in a state store and to copy it into each window. Both keep the windows. The constants are
+    fitted to benchmarks/windows.py (see docs/windows.md); only their ratios matter.
     """
     copies = hop.overlaps
-    slices_a_slide = hop.slide_us / hop.slice_us
-    per_slice = SLICE_KEPT + SLICE_COPY * copies
-    kept = WINDOW_KEPT * copies / slices_a_slide  # both keep the windows themselves
-    rows = rows_per_slice / slices_a_slide
-    return (ROW + ROW_COPY * copies + kept / rows) / (ROW + per_slice / rows + kept / rows)
+    rows = (
+        rows_per_slice * hop.slice_us / hop.slide_us
+    )  # shorter slices, where the slide does not divide the size
+    windows = WINDOW_US / rows_per_slice
+    native_us = ROW_US + ROW_COPY_US * copies + windows + BATCH_US["native"] / rows_per_batch
+    slices = (SLICE_US + SLICE_COPY_US * copies) / rows
+    sliced_us = ROW_US + ROW_COPY_US + slices + windows + BATCH_US["sliced"] / rows_per_batch
+    return native_us / sliced_us
 
 
-ROW, ROW_COPY, SLICE_KEPT, SLICE_COPY, WINDOW_KEPT = 1.0, 0.2, 10.0, 0.2, 1.0
+ROW_US, ROW_COPY_US = 1.0, 1.6
+SLICE_US, SLICE_COPY_US = 18.0, 1.6
+WINDOW_US = 17.0
+BATCH_US = {"native": 300_000.0, "sliced": 500_000.0}
+"""CPU time on a PC's core with the settings of a stage, in microseconds."""
 
 METHOD: Mapping[str, Windowed] = {"native": native, "sliced": sliced}
 """The two methods by name."""

@@ -64,20 +64,27 @@ def windowed(
 ) -> DataFrame:
     """Windows over `time` by the option `method`: auto (default), native or sliced.
 
-    For auto, `rows_per_slice` says how many records of a key come in a slide (100); in output mode `update`
-    it must be native.
+    For auto, `rows_per_slice` says how many records of a key come in a slide (100), and `rows_per_batch` how
+    many of all keys in a batch, if they are few. In output mode `update` it must be native.
     """
     method = chosen(options, "method", ("auto", "native", "sliced"))
     if method != "auto":
         return windows.METHOD[method](rows, "time", keys, hop, aggregates)
-    given = options.get("rows_per_slice", "100")
+    expected = _amount(options, "rows_per_slice", 100.0)
+    batch = _amount(options, "rows_per_batch", math.inf)
+    return windows.auto(rows, "time", keys, hop, aggregates, rows_per_slice=expected, rows_per_batch=batch)
+
+
+def _amount(options: Mapping[str, str], name: str, default: float) -> float:
+    if name not in options:
+        return default
     try:
-        expected = float(given)
+        value = float(options[name])
     except ValueError:
-        expected = math.nan
-    if not 0 < expected < math.inf:
-        raise ValueError(f'the option rows_per_slice is a number above 0, not "{given}"')
-    return windows.auto(rows, "time", keys, hop, aggregates, rows_per_slice=expected)
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ValueError(f'the option {name} is a number above 0, not "{options[name]}"')
+    return value
 
 
 def iso(time: Column) -> Column:

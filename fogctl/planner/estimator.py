@@ -10,6 +10,9 @@ from fogmodels.capacity import RateSearch
 from fogctl.errors import REFUSED, FogError
 from fogctl.planner.measure import Measure, Say, StageSeen, Window, verdict
 
+WARM_UP_PATIENCE = 2
+"""So many more warm-ups are given to an app that has processed nothing in the first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Phases:
@@ -97,9 +100,14 @@ def estimate(
         raise ValueError(f"the first rate must be above 0, not {first_rate_per_s}")
     say(f"warming up for {phases.warm_up_s:g} s at {first_rate_per_s:,.0f} records/s")
     warm = measure.run(first_rate_per_s, phases.warm_up_s)
+    for _ in range(WARM_UP_PATIENCE):
+        if known or warm.processed_per_s > 0:
+            break
+        # A cold app may need longer for its first batches: what was sent is enough for it, so little is added.
+        warm = measure.run(0.1 * first_rate_per_s, phases.warm_up_s)
     if not known and warm.processed_per_s <= 0:
         raise FogError(
-            f"nothing was processed in {phases.warm_up_s:g} s",
+            f"nothing was processed in {(1 + WARM_UP_PATIENCE) * phases.warm_up_s:g} s",
             hint="look at fogctl app status, or warm up longer",
             exit_code=REFUSED,
         )

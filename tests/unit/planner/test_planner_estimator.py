@@ -66,7 +66,7 @@ def test_an_injector_that_is_too_slow_is_told_and_nothing_is_concluded() -> None
 
 
 def test_a_deployment_that_does_nothing_is_told() -> None:
-    with pytest.raises(FogError, match="nothing was processed in 60 s") as caught:
+    with pytest.raises(FogError, match="nothing was processed in 180 s") as caught:
         estimate(SimulatedStage(100.0, freshness_s=0.5), 100.0)
     assert caught.value.exit_code == 3
 
