@@ -32,7 +32,7 @@ class GesscaleSpark:
     """What a smaller set must sustain beyond the rate needed before replicas are removed."""
     change_costs: float = 60.0
     """Node-seconds: replicas are removed once those to spare have cost as much as a reconfiguration does."""
-    worth: float = 0.5
+    worth: float = 0.6
     """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
     warm_up_s: float = 30.0
     """New replicas are slow at first: overload so soon after a change does not count against the model."""

@@ -35,7 +35,7 @@ class Hybrid:
     """What fewer replicas must sustain beyond it, at full share: the share takes up what varies."""
     change_costs: float = 60.0
     """Node-seconds, weighed by share: replicas go once those to spare have cost what a change does."""
-    worth: float = 0.5
+    worth: float = 0.6
     """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
     warm_up_s: float = 30.0
     """New replicas are slow at first: overload so soon after a change does not count against the model."""
