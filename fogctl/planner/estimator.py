@@ -103,7 +103,7 @@ def estimate(
     for _ in range(WARM_UP_PATIENCE):
         if known or warm.processed_per_s > 0:
             break
-        # A cold app may need longer for its first batches: what was sent is enough for it, so little is added.
+        # A cold app may need longer for its first batches; it has enough to do, so little is added.
         warm = measure.run(0.1 * first_rate_per_s, phases.warm_up_s)
     if not known and warm.processed_per_s <= 0:
         raise FogError(
