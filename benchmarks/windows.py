@@ -1,0 +1,330 @@
+"""Rows per CPU second of both window methods, over overlaps and rows per slice and key, beside the targets.
+
+    python benchmarks/windows.py measure --to windows.json [--minutes 4]   goes on where it stopped
+    python benchmarks/windows.py fixed                                     what a batch costs without rows
+    python benchmarks/windows.py show windows.json [--plot windows.svg] [-o json]
+
+Real streaming queries in one JVM with the settings of a stage: files as the source, a batch each, no sink.
+Every query gets a batch to warm up, then its CPU time is taken from the kernel for the next. Each case is
+measured in several rounds that turn the order of the methods around: whoever comes second finds a better
+compiled Spark. The exit code of `show` is 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[0:1] = [str(ROOT)]
+
+from fogapps import windows  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OVERLAPS = (1, 5, 20, 30, 60)
+ROWS_PER_SLICE = (2, 17, 60, 200, 500)
+SLICES = 60
+"""Slices in a batch."""
+ROWS = 90_000
+"""Rows in a batch, about."""
+ROUNDS = 3
+MEASURED = 1
+"""Batches of a query that are measured, after the first."""
+CASES = tuple(product(OVERLAPS, ROWS_PER_SLICE))
+METHODS = ("native", "sliced")
+TARGETS = {(60, 17): 2.0, (60, 200): 4.0}
+"""How many times faster sliced must be than native."""
+MOST_LOST = 0.05
+"""How much slower than the better method `auto` may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One query of one method: CPU seconds a row."""
+
+    overlaps: int
+    rows_per_slice: int
+    method: str
+    round: int
+    cpu_us_per_row: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what is missing, or show what there is."""
+    chosen = _parser().parse_args(arguments)
+    if chosen.command == "measure":
+        return measure(chosen.to, chosen.minutes)
+    if chosen.command == "fixed":
+        return fixed()
+    return show(chosen.file, chosen.output, chosen.plot)
+
+
+def measure(file: Path, minutes: float) -> int:
+    """Run the queries that the file lacks until the time is up; each result is written at once."""
+    done = _read(file)
+    have = {(m.overlaps, m.rows_per_slice, m.method, m.round) for m in done}
+    todo = [case for case in _order() if case not in have]
+    if not todo:
+        print("everything is measured", file=sys.stderr)
+        return 0
+    spark = _session()
+    until = time.monotonic() + 60 * minutes
+    with tempfile.TemporaryDirectory(prefix="fog-windows-") as folder:
+        data = Data(Path(folder))
+        for method in (*METHODS, *METHODS[::-1]):  # compiles Spark itself, which all share
+            cpu_us_per_row(spark, data.files(17), method, 20, Path(folder))
+        for overlaps, rows_per_slice, method, round_ in todo:
+            if time.monotonic() > until:
+                break
+            files = data.files(rows_per_slice)
+            cost = cpu_us_per_row(spark, files, method, overlaps, Path(folder))
+            done.append(Measured(overlaps, rows_per_slice, method, round_, cost))
+            file.write_text(json.dumps([asdict(each) for each in done], indent=0))
+            print(f"{overlaps:3} overlaps {rows_per_slice:4} rows {method:7} {cost:8.3f} µs", file=sys.stderr)
+    spark.stop()
+    print(f"{len(CASES) * 2 * ROUNDS - len(done)} queries are left", file=sys.stderr)
+    return 0
+
+
+def fixed() -> int:
+    """CPU time of batches with hardly a row: what each stateful operator costs whatever it does."""
+    spark = _session()
+    with tempfile.TemporaryDirectory(prefix="fog-windows-") as folder:
+        data = Data(Path(folder), rows=SLICES, batches=9)
+        costs: dict[str, list[float]] = {method: [] for method in METHODS}
+        for method in (*METHODS, *METHODS[::-1], *METHODS, *METHODS[::-1]):
+            each = cpu_us_per_row(spark, data.files(1), method, 20, Path(folder))
+            costs[method].append(each * SLICES / 1000)
+    spark.stop()
+    for method, found in costs.items():
+        print(f"{method}: {', '.join(f'{ms:.0f}' for ms in found[1:])} ms of CPU a batch")
+    return 0
+
+
+def _session() -> SparkSession:
+    from fogctl.runtime import local
+
+    # State of 200,000 windows needs more heap than a stage's small one; nothing else differs.
+    os.environ["_JAVA_OPTIONS"] = "-Xmx1400m"
+    spark = local.session()
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    spark.conf.set("spark.ui.showConsoleProgress", "false")
+    return spark
+
+
+def _order() -> Iterator[tuple[int, int, str, int]]:
+    """Every case in every round, the methods in turn first, and the cases begun elsewhere each time."""
+    for round_ in range(ROUNDS):
+        shift = round_ * len(CASES) // ROUNDS
+        for place, (overlaps, rows) in enumerate((*CASES[shift:], *CASES[:shift])):
+            for method in METHODS if (place + round_) % 2 == 0 else METHODS[::-1]:
+                yield overlaps, rows, method, round_
+
+
+class Data:
+    """Files of rows, made once for each number of rows per slice."""
+
+    def __init__(self, folder: Path, rows: int = ROWS, batches: int = 1 + MEASURED) -> None:
+        self._folder, self._rows, self._batches = folder, rows, batches
+
+    def files(self, rows_per_slice: int) -> list[Path]:
+        """A file a batch; each covers the next SLICES seconds."""
+        folder = self._folder / f"rows{rows_per_slice}"
+        files = [folder / f"{number}.parquet" for number in range(self._batches)]
+        if folder.exists():
+            return files
+        import numpy as np
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        folder.mkdir()
+        rng = np.random.default_rng(rows_per_slice)
+        keys = max(1, round(self._rows / SLICES / rows_per_slice))
+        size = keys * SLICES * rows_per_slice
+        for number, file in enumerate(files):
+            second = np.repeat(np.arange(SLICES), keys * rows_per_slice) + number * SLICES
+            micros = (1_777_593_600 + second) * 1_000_000 + np.sort(rng.integers(0, 1_000_000, size))
+            key = rng.permuted(np.tile(np.arange(keys), SLICES * rows_per_slice).reshape(SLICES, -1), axis=1)
+            table = pa.table(
+                {
+                    "key": pa.array([f"sensor-{each}" for each in range(keys)]).take(pa.array(key.ravel())),
+                    "time": pa.array(micros, pa.timestamp("us", "UTC")),
+                    "value": rng.normal(20.0, 5.0, size),
+                }
+            )
+            parquet.write_table(table, file)
+        return files
+
+
+def cpu_us_per_row(spark: SparkSession, files: list[Path], method: str, overlaps: int, folder: Path) -> float:
+    """CPU time of a query's batches after the first, for each of their rows."""
+    import pyarrow.parquet as parquet
+
+    place = Path(tempfile.mkdtemp(dir=folder))
+    source = place / "in"
+    source.mkdir()
+    os.link(files[0], source / files[0].name)
+    rows = (
+        spark.readStream.schema("key STRING, time TIMESTAMP, value DOUBLE")
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(source))
+        .withWatermark("time", "2 seconds")
+    )
+    aggregates = {"mean": windows.Aggregate("mean", "value"), "count": windows.Aggregate("count")}
+    hop = windows.Hop(overlaps, 1)
+    result = windows.METHOD[method](rows, "time", ["key"], hop, aggregates)
+    query = (
+        result.writeStream.format("noop")
+        .outputMode("append")
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        jvm: Any = spark._jvm
+        pid = int(jvm.java.lang.ProcessHandle.current().pid())
+        jvm.java.lang.System.gc()
+        costs: list[float] = []
+        for file in files[1:]:
+            before = _cpu_s(pid)
+            os.link(file, source / file.name)
+            query.processAllAvailable()
+            rows_in = int(parquet.read_metadata(file).num_rows)
+            costs.append((_cpu_s(pid) - before) / rows_in)
+    finally:
+        query.stop()
+        shutil.rmtree(place, ignore_errors=True)
+    return 1e6 * statistics.mean(costs)
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU time of all threads of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One case of the table."""
+
+    overlaps: int
+    rows_per_slice: int
+    native_rows_per_cpu_s: float
+    sliced_rows_per_cpu_s: float
+    auto: str
+    auto_loses: float
+    target: float | None
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster sliced is."""
+        return self.sliced_rows_per_cpu_s / self.native_rows_per_cpu_s
+
+    @property
+    def met(self) -> bool:
+        """Whether the targets are met."""
+        return self.auto_loses <= MOST_LOST and self.ratio >= (self.target or 0.0)
+
+    def __str__(self) -> str:
+        target = f" (target {self.target:g})" if self.target else ""
+        rates = f"{self.native_rows_per_cpu_s:,.0f} | {self.sliced_rows_per_cpu_s:,.0f}"
+        chosen = f"{self.auto} | {self.auto_loses:.1%}"
+        return f"| {self.overlaps} | {self.rows_per_slice} | {rates} | {self.ratio:.2f}{target} | {chosen} |"
+
+
+def lines(costs: dict[tuple[int, int, str], float]) -> Iterator[Line]:
+    """Every case that both methods were measured in."""
+    for overlaps, rows in CASES:
+        native, sliced = (costs.get((overlaps, rows, method)) for method in METHODS)
+        if native is None or sliced is None:
+            continue
+        chosen = windows.choose(windows.Hop(overlaps, 1), rows)
+        lost = {"native": native, "sliced": sliced}[chosen] / min(native, sliced) - 1
+        target = TARGETS.get((overlaps, rows))
+        yield Line(overlaps, rows, 1e6 / native, 1e6 / sliced, chosen, lost, target)
+
+
+def show(file: Path, output: str, plot: Path | None) -> int:
+    """The table of what was measured, what `auto` would lose, and whether the targets are met."""
+    costs = medians(_read(file))
+    found = list(lines(costs))
+    if output == "json":
+        print(json.dumps([{**asdict(line), "ratio": line.ratio} for line in found], indent=2))
+    else:
+        print("| overlaps | rows per slice and key | native rows/CPU s | sliced | × | auto | auto loses |")
+        print("|---|---|---|---|---|---|---|")
+        print(*found, sep="\n")
+    missed = [line for line in found if not line.met]
+    for line in missed:
+        print(f"missed: {line.overlaps} overlaps, {line.rows_per_slice} rows", file=sys.stderr)
+    if plot is not None:
+        _draw(costs, plot)
+    return 1 if missed else 0
+
+
+def medians(measured: Sequence[Measured]) -> dict[tuple[int, int, str], float]:
+    """The median over the rounds of each case and method."""
+    found: dict[tuple[int, int, str], list[float]] = {}
+    for m in measured:
+        found.setdefault((m.overlaps, m.rows_per_slice, m.method), []).append(m.cpu_us_per_row)
+    return {case: statistics.median(costs) for case, costs in found.items()}
+
+
+def _draw(costs: dict[tuple[int, int, str], float], file: Path) -> None:
+    """CPU a row over the overlaps: what demand does, with both methods."""
+    from matplotlib.figure import Figure
+
+    from fogctl.planner.picture import save
+
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.subplots()
+    shades = {2: "#9ecae1", 17: "#4292c6", 200: "#08306b"}
+    for rows, method in product(shades, METHODS):
+        points = [(o, costs[o, rows, method]) for o in OVERLAPS if (o, rows, method) in costs]
+        if points:
+            style = "--" if method == "native" else "-"
+            axes.plot(*zip(*points, strict=True), style, color=shades[rows], marker="o", markersize=3,
+                      label=f"{method}, {rows} rows per slice and key")  # fmt: skip
+    axes.set_xlabel("overlaps (window size / slide)")
+    axes.set_ylabel("CPU time of a row (µs)")
+    axes.set_ylim(bottom=0)
+    axes.set_title("What a row costs as windows overlap more", loc="left", fontsize=10)
+    axes.legend(fontsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    save(figure, file)
+
+
+def _read(file: Path) -> list[Measured]:
+    return [Measured(**each) for each in json.loads(file.read_text())] if file.exists() else []
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Native and sliced windows: rows per CPU second.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("measure", help="measure what the file lacks")
+    run.add_argument("--to", type=Path, required=True, metavar="FILE")
+    run.add_argument("--minutes", type=float, default=60.0, help="stop after about so many")
+    commands.add_parser("fixed", help="measure batches with hardly a row")
+    look = commands.add_parser("show", help="table and plot of what was measured")
+    look.add_argument("file", type=Path)
+    look.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    look.add_argument("--plot", type=Path, metavar="FILE")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
