@@ -15,6 +15,9 @@ from typing import Any
 
 FOLDER = "/var/lib/fogctl-pi"
 KINDS = ("file", "tree", "packages", "service", "sysctl", "module", "swap")
+"""What a role can ask to record; users that a package brings are recorded with it."""
+
+INSTALL = ("apt-get", "-o", "Dpkg::Options::=--force-confold", "install", "-y", "--no-install-recommends")
 
 Entry = dict[str, Any]
 
@@ -51,7 +54,10 @@ class Ledger:
         """Append an entry and wait until the disk has it."""
         self.originals.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        text = "".join(json.dumps(each) + "\n" for each in [*self.entries(), entry])
+        self._write([*self.entries(), entry])
+
+    def _write(self, entries: list[Entry]) -> None:
+        text = "".join(json.dumps(each) + "\n" for each in entries)
         fresh = self.file.with_suffix(".new")
         with fresh.open("w", encoding="utf-8") as stream:
             stream.write(text)
@@ -82,6 +88,29 @@ class Ledger:
         if not check:
             self.add(entry)
         return True
+
+    def install(self, names: list[str]) -> None:
+        """Install packages; what they add is written down first, and the users that came with them after."""
+        run(["apt-get", "update", "-q"])
+        self.record("packages", " ".join(names))
+        users, groups = names_in("/etc/passwd"), names_in("/etc/group")
+        try:
+            run([*INSTALL, *names], DEBIAN_FRONTEND="noninteractive")
+        finally:
+            came = [name for name in names_in("/etc/passwd") if name not in users]
+            groups = [name for name in names_in("/etc/group") if name not in groups]
+            if came or groups:
+                label = " ".join(names)
+                # In front of the packages: restoring goes backwards, and packages go before their users.
+                entries = self.entries()
+                place = [each["name"] == label and each["kind"] == "packages" for each in entries].index(True)
+                self._write(
+                    [
+                        *entries[:place],
+                        {"kind": "users", "name": label, "users": came, "groups": groups},
+                        *entries[place:],
+                    ]
+                )
 
     def _path_state(self, kind: str, name: str, check: bool) -> Entry:
         path = Path(name)
@@ -126,7 +155,7 @@ class Ledger:
             if any("/systemd/system/" in said for said in done):
                 run(["systemctl", "daemon-reload"])
             if left:
-                self.file.write_text("".join(json.dumps(each) + "\n" for each in kept), encoding="utf-8")
+                self._write(kept)
             else:
                 shutil.rmtree(self.folder, ignore_errors=True)
         return done, left
@@ -147,6 +176,8 @@ class Ledger:
             return _restore_module(entry, check)
         if kind == "swap":
             return _restore_swap(entry, check)
+        if kind == "users":
+            return _restore_users(entry, check)
         raise LedgerError(f"there is no kind {kind!r}; {name} was recorded by a newer fogctl")
 
     def _restore_file(self, entry: Entry, check: bool) -> str:
@@ -280,6 +311,24 @@ def _restore_swap(entry: Entry, check: bool) -> str:
     for area in gone if not check else []:
         run(["swapon", area])
     return f"swap is on again: {' '.join(gone)}" if gone else ""
+
+
+def _restore_users(entry: Entry, check: bool) -> str:
+    there = [name for name in entry["users"] if name in names_in("/etc/passwd")]
+    groups = [name for name in entry["groups"] if name in names_in("/etc/group")]
+    if not check:
+        for name in there:
+            run(["userdel", name])
+        for name in groups:
+            if name in names_in("/etc/group"):  # userdel takes a user's own group with it
+                run(["groupdel", name])
+    return f"removed the users {' '.join(there or groups)}" if there or groups else ""
+
+
+def names_in(file: str) -> list[str]:
+    """The users of /etc/passwd or the groups of /etc/group."""
+    lines = Path(file).read_text(encoding="utf-8").splitlines()
+    return [line.partition(":")[0] for line in lines if ":" in line]
 
 
 def sysctl_path(name: str) -> Path:

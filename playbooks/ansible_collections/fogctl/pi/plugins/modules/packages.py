@@ -52,18 +52,7 @@ from ansible_collections.fogctl.pi.plugins.module_utils.ledger import (  # noqa:
     Ledger,
     LedgerError,
     package_state,
-    run,
 )
-
-INSTALL = [
-    "apt-get",
-    "install",
-    "-y",
-    "-q",
-    "--no-install-recommends",
-    "-o",
-    "Dpkg::Options::=--force-confold",
-]
 
 
 def main() -> None:
@@ -78,9 +67,7 @@ def main() -> None:
     missing = sorted(name for name in module.params["names"] if package_state(name) != "installed")
     if missing and not module.check_mode:
         try:
-            run(["apt-get", "update", "-q"])
-            Ledger(module.params["folder"]).record("packages", " ".join(missing))
-            run([*INSTALL, *missing], DEBIAN_FRONTEND="noninteractive")
+            Ledger(module.params["folder"]).install(missing)
         except (LedgerError, OSError) as error:
             module.fail_json(msg=f"{', '.join(missing)} cannot be installed: {error}")
     module.exit_json(changed=bool(missing), missing=missing)
