@@ -63,6 +63,10 @@ def run(
     resume: Annotated[
         str | None, typer.Option(help="Go on with this run at the first policy that is not done.")
     ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(help="Simulate the experiment of this run, with parameters learned from it."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done; touch nothing.")
     ] = False,
@@ -79,22 +83,31 @@ def run(
       sudo fogctl experiment run smoke
       sudo fogctl experiment run mine.yaml --policy gesscale --repetitions 3
       sudo fogctl experiment run --resume gesscale-20260501-101500
+      fogctl experiment run --like gesscale-20260501-101500
     """
     from fogctl.experiment import runner
     from fogctl.report import page
 
-    if (what is None) == (resume is None):
-        raise FogError("name an experiment, or a run to resume", hint="fogctl experiment list shows both")
-    folder, experiment = (
-        _resumed(resume, runs) if resume else _fresh(str(what), kind, policy or [], repetitions, seed, runs)
-    )
+    if sum(given is not None for given in (what, resume, like)) != 1:
+        raise FogError(
+            "name an experiment, or a run to resume or to simulate", hint="fogctl experiment list shows both"
+        )
+    if like is not None:
+        folder, experiment, plant = _like(like, policy or [], runs)
+    else:
+        folder, experiment = (
+            _resumed(resume, runs)
+            if resume
+            else _fresh(str(what), kind, policy or [], repetitions, seed, runs)
+        )
+        plant = _plant(experiment, folder)
     if dry_run:
         lines = _steps(experiment, folder)
         emit(output, {"run": str(folder.path), "steps": lines}, *lines)
         return
     try:
         with folder.held(), _ended_gently(), Bar() as bar:
-            runner.run(experiment, _plant(experiment, folder), folder, bar)
+            runner.run(experiment, plant, folder, bar)
             bar.say("scoring and drawing")
             story = page.write(folder)
     except KeyboardInterrupt:
@@ -184,9 +197,13 @@ def compare(
 ) -> None:
     """Put the scores of several runs side by side, policy by policy; changes are against the first run.
 
+    Where two runs replayed the same trace, it also says for which part of the time they had the same
+    replicas: a simulated run is a valid stand-in for a live one from 90 %.
+
     \b
-    Example:
+    Examples:
       fogctl experiment compare gesscale-20260501-101500 gesscale-20260502-090000
+      fogctl experiment compare gesscale-20260501-101500 gesscale-like-20260501-140000
     """
     from fogctl.experiment import compare as comparing
     from fogctl.experiment.folder import find
@@ -205,7 +222,19 @@ def compare(
         )
         for row in rows
     ]
-    emit(output, rows, table(None, ("policy", "run", *(c.heading for c in columns)), cells))
+    alike = {other.name: comparing.replicas(found[0], other) for other in found[1:]}
+    shown = [
+        (part["policy"], part["repetition"], f"{part['agreement']:.0%}", f"{part['within_one']:.0%}",
+         f"{part['mean_difference']:+.2f}", "yes" if part["valid"] else "no")
+        for parts in alike.values() for part in parts
+    ]  # fmt: skip
+    headings = ("policy", "repetition", "same replicas", "at most 1 apart", "replicas more", "90 % or more")
+    emit(
+        output,
+        {"policies": rows, "replicas": alike},
+        table(None, ("policy", "run", *(c.heading for c in columns)), cells),
+        *([table(f"replicas over time, against {found[0].name}", headings, shown)] if shown else []),
+    )
 
 
 class Bar:
@@ -285,11 +314,27 @@ def _resumed(name: str, runs: Path) -> tuple[RunFolder, Experiment]:
     return folder, experiment.of_manifest(manifest)
 
 
+def _like(name: str, policy: list[str], runs: Path) -> tuple[RunFolder, Experiment, Plant]:
+    """The experiment of a run, to be simulated as that run showed it."""
+    from fogctl.experiment import experiment
+    from fogctl.experiment.folder import RunFolder, find, new_path
+    from fogctl.experiment.like import parameters_like
+    from fogctl.experiment.sim_plant import SimPlant
+
+    shown = find(name, runs)
+    loaded = experiment.of_manifest(shown.manifest(), kind=Kind.sim, policies=policy or None)
+    folder = RunFolder(new_path(runs, f"{loaded.name}-like", datetime.now()))
+    return folder, loaded, SimPlant(loaded, parameters_like(shown), shown.name)
+
+
 def _plant(experiment: Experiment, folder: RunFolder) -> Plant:
     if experiment.testbed.kind is Kind.sim:
         from fogctl.experiment.sim_plant import SimPlant
+        from fogctl.sim import parameters
 
-        return SimPlant(experiment)
+        begun = folder.manifest() if folder.manifest_file.is_file() else {}
+        known = {name: parameters.from_json(told) for name, told in begun.get("parameters", {}).items()}
+        return SimPlant(experiment, known, begun.get("like"))
     if experiment.testbed.kind is Kind.virtual:
         from fogctl.experiment.live_plant import LivePlant
 

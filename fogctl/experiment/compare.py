@@ -1,11 +1,15 @@
-"""Runs side by side: the same scores of the same policies, and how far they are apart. Pure."""
+"""Runs side by side: the same scores of the same policies, and how far they are apart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.series import finished, series
 from fogctl.report.columns import COLUMNS, RESPONSE_COLUMNS, change
+from fogctl.sim.compare import Steps
+from fogctl.sim.compare import compare as compare_runs
 
 KEYS = tuple(column.key for column in (*COLUMNS, *RESPONSE_COLUMNS))
 
@@ -28,6 +32,56 @@ def compare(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any
             rows.append({"policy": label, "run": name, "kind": kind, "scores": own, "change": against})
     order = {label: place for place, label in enumerate(base)}
     return sorted(rows, key=lambda row: order[row["policy"]])
+
+
+def replicas(first: RunFolder, second: RunFolder) -> list[dict[str, Any]]:
+    """For each part that both runs have finished on the same trace: how alike their replicas were over time.
+
+    This is how the simulator is validated: `agreement` must be 0.9 or more, and `scores` says of each score
+    how far the second run's is from the first's.
+    """
+    ours, theirs = (_parts(folder) for folder in (first, second))
+    rows = []
+    for key, (entry, score, steps) in ours.items():
+        other = theirs.get(key)
+        if other is None or other[0]["seed"] != entry["seed"] or set(other[2]) != set(steps):
+            continue
+        end_s = min(float(entry["trace_s"]), float(other[0]["trace_s"]))
+        found = compare_runs(score, other[1], steps, other[2], end_s)
+        rows.append(
+            {
+                "policy": key[0],
+                "repetition": key[1],
+                "agreement": found.agreement,
+                "within_one": found.within_one,
+                "mean_difference": found.mean_difference,
+                "valid": found.valid,
+                "scores": {
+                    name: {"first": d.live, "second": d.simulated, "off": d.absolute, "relative": d.relative}
+                    for name, d in found.scores.items()
+                },
+            }
+        )
+    return rows
+
+
+def _parts(
+    folder: RunFolder,
+) -> dict[tuple[str, int], tuple[Mapping[str, Any], dict[str, Any], dict[str, Steps]]]:
+    """By policy and repetition: the manifest's entry, the scores, and each stage's replicas over time."""
+    manifest, metrics = folder.manifest(), folder.metrics()
+    scores = {(part["policy"], part["repetition"]): part for part in folder.scores()["parts"]}
+    found = {}
+    for entry in finished(manifest):
+        key = (str(entry["policy"]), int(entry["repetition"]))
+        stages = series(manifest, entry, metrics)
+        steps: dict[str, Steps] = {
+            name: list(zip(stage.at_s.tolist(), stage.replicas.tolist(), strict=True))
+            for name, stage in stages.items()
+        }
+        numbers = {name: value for name, value in scores.get(key, {}).items() if _number(value)}
+        found[key] = (entry, numbers, steps)
+    return found
 
 
 def _number(value: object) -> bool:

@@ -124,14 +124,16 @@ def load(
     return build(document, path, kind=kind, policies=policies, repetitions=repetitions, seed=seed)
 
 
-def of_manifest(manifest: Mapping[str, Any]) -> Experiment:
-    """The experiment that a run was begun with, whatever its file says by now."""
+def of_manifest(
+    manifest: Mapping[str, Any], *, kind: Kind | None = None, policies: Sequence[str] | None = None
+) -> Experiment:
+    """The experiment that a run was begun with, whatever its file says by now; or on another kind."""
     chosen = manifest["overrides"]
     return build(
         source.parse(manifest["config"], manifest["source"]),
         Path(manifest["source"]),
-        kind=Kind(chosen["kind"]),
-        policies=chosen["policies"],
+        kind=kind or Kind(chosen["kind"]),
+        policies=chosen["policies"] if policies is None else policies,
         repetitions=chosen["repetitions"],
         seed=chosen["seed"],
         text=manifest["config"],

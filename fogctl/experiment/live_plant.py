@@ -158,6 +158,10 @@ class LivePlant:
         self._virtual = Virtual(experiment.testbed)
         self._state = state.StateFolder.of(experiment.testbed.name, state.state_dir())
 
+    def facts(self) -> dict[str, Any]:
+        """Nothing but what is measured."""
+        return {}
+
     def check(self) -> list[str]:
         """Root, Java, no testbed of that name in use, and a host that is quiet enough."""
         from fogctl.java import require_java

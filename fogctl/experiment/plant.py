@@ -87,6 +87,10 @@ class Plant(Protocol):
         """sim, virtual or k3s."""
         ...
 
+    def facts(self) -> Mapping[str, Any]:
+        """What the manifest shall say of it."""
+        ...
+
     def check(self) -> list[str]:
         """Look at the host before anything is touched: FogError if it cannot, warnings if it may not do."""
         ...

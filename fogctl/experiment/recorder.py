@@ -55,7 +55,9 @@ class PartLog:
             "attempt": self._attempt,
         }
         if event.get("what") == "decision" and event.get("actions") and self._target is not None:
-            line["direction"] = direction(event["actions"], self._target.deployment(self._app))
+            there = self._target.deployment(self._app)
+            line["direction"] = direction(event["actions"], there)
+            line["removed"] = removed(event["actions"], there)
         append(self._file, line)
 
 
@@ -80,6 +82,12 @@ def direction(actions: list[dict[str, Any]], now: Deployment) -> str:
     if after != before:
         return "out" if after > before else "in"
     return "move" if moved else "share"
+
+
+def removed(actions: list[dict[str, Any]], now: Deployment) -> int:
+    """How many replicas a plan removes."""
+    scales = [action for action in actions if "scale" in action]
+    return sum(len(set(now.stage(scale["scale"]).nodes) - set(scale["nodes"])) for scale in scales)
 
 
 class Recorder:

@@ -17,6 +17,7 @@ from fogctl.experiment.plant import NetworkCheck, Say
 from fogctl.experiment.responses import summary
 from fogctl.runtime import deployment
 from fogctl.runtime.app import Mode, Stage
+from fogctl.sim import parameters as sim_parameters
 from fogctl.sim.ideal import best_sets
 from fogctl.sim.parameters import StageParameters
 from fogctl.sim.simulation import Simulation
@@ -155,9 +156,21 @@ class SimPlant:
 
     kind = "sim"
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        known: Mapping[str, StageParameters] | None = None,
+        like: str | None = None,
+    ) -> None:
         self._experiment = experiment
         self._parameters = {stage.name: parameters_of(stage) for stage in experiment.app.stages}
+        self._parameters |= known or {}
+        self._like = like
+
+    def facts(self) -> dict[str, Any]:
+        """The parameters, and the run that they are from."""
+        told = {name: sim_parameters.to_json(found) for name, found in self._parameters.items()}
+        return {"parameters": told, **({"like": self._like} if self._like else {})}
 
     def check(self) -> list[str]:
         """Nothing is needed."""

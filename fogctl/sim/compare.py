@@ -40,6 +40,8 @@ class Comparison:
     scores: Mapping[str, Distance]
     agreement: float
     """Part of the time in which live and simulated replicas were the same."""
+    within_one: float
+    """The same where one replica more or fewer counts as the same."""
     mean_difference: float
     """Replicas simulated beyond the live ones, on average."""
 
@@ -65,16 +67,16 @@ def compare(
         for name, value in live_scores.items()
         if value is not None and (other := simulated_scores.get(name)) is not None
     }
-    same, beyond = [], []
-    for stage, steps in live_replicas.items():
-        agreed, difference = agreement(steps, simulated_replicas[stage], start_s, end_s)
-        same.append(agreed)
-        beyond.append(difference)
-    return Comparison(scores, float(np.mean(same)), float(np.mean(beyond)))
+    found = [
+        agreement(steps, simulated_replicas[stage], start_s, end_s) for stage, steps in live_replicas.items()
+    ]
+    same, near, beyond = (float(np.mean(values)) for values in zip(*found, strict=True))
+    return Comparison(scores, same, near, beyond)
 
 
-def agreement(live: Steps, simulated: Steps, start_s: float, end_s: float) -> tuple[float, float]:
-    """Part of the time in which two step functions are equal, and the mean of second minus first."""
+def agreement(live: Steps, simulated: Steps, start_s: float, end_s: float) -> tuple[float, float, float]:
+    """Part of the time in which two step functions are equal, in which they are at most 1 apart, and the mean
+    of second minus first."""
     if not end_s > start_s:
         raise ValueError(f"the period must have a length: it starts at {start_s:g} s and ends at {end_s:g} s")
     edges = np.unique([start_s, end_s, *(at_s for at_s, _ in (*live, *simulated))])
@@ -82,7 +84,9 @@ def agreement(live: Steps, simulated: Steps, start_s: float, end_s: float) -> tu
     widths = np.diff(edges)
     one, other = _values(live, edges[:-1]), _values(simulated, edges[:-1])
     length = end_s - start_s
-    return float(widths[one == other].sum()) / length, float((other - one) @ widths) / length
+    same = float(widths[one == other].sum()) / length
+    near = float(widths[np.abs(one - other) <= 1.0].sum()) / length
+    return same, near, float((other - one) @ widths) / length
 
 
 def _values(steps: Steps, at: NDArray[np.float64]) -> NDArray[np.float64]:

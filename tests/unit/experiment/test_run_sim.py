@@ -249,9 +249,11 @@ def test_the_commands_run_report_and_compare(small: Experiment, tmp_path: Path) 
         assert [entry["policy"] for entry in made["policies"]] == ["thresholds"]
     first, second = sorted(path.name for path in runs.iterdir())
     ran = CliRunner().invoke(app, ["compare", first, second, "--runs", str(runs), "-o", "json"])
-    rows = json.loads(ran.stdout)
+    told = json.loads(ran.stdout)
+    rows = told["policies"]
     assert [row["run"] for row in rows] == [first, second]
     assert rows[1]["change"]["node_minutes"].endswith("%")
+    assert told["replicas"][second] == []  # another seed is another trace
     figures = tmp_path / "figures"
     ran = CliRunner().invoke(app, ["report", first, "--runs", str(runs), "--figures", str(figures)])
     assert ran.exit_code == 0

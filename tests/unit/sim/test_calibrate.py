@@ -161,7 +161,8 @@ def test_agreement_is_that_of_a_fine_grid(one, other) -> None:
         index = np.maximum(np.searchsorted([s[0] for s in steps], at, side="right") - 1, 0)
         return np.array([s[1] for s in steps])[index]
 
-    same, beyond = agreement(one, other, 0.0, 100.0)
+    same, near, beyond = agreement(one, other, 0.0, 100.0)
+    assert same <= near <= 1.0
     assert same == pytest.approx(float(np.mean(value(one) == value(other))), abs=2e-3)
     assert beyond == pytest.approx(float(np.mean(value(other) - value(one))), abs=5e-3)
 
