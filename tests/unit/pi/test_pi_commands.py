@@ -1,0 +1,130 @@
+"""`fogctl pi` as a user meets it, as far as no board is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from fogctl import data
+from fogctl.cli.main import app
+from fogctl.cli.pi_run import chosen_playbooks
+from fogctl.errors import BAD_INPUT, FogError
+from fogctl.pi.provision import PLAYBOOKS, RESET
+
+runner = CliRunner()
+COLLECTION = data.path("playbooks") / "ansible_collections" / "fogctl" / "pi"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FOGCTL_KNOWN_HOSTS", str(tmp_path / "known_hosts"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "hosts.txt").write_text("cloud root@127.0.0.1:1\npi1 127.0.0.1:2\n")
+    made = ["init", "shelf", "--kind", "k3s", "--hosts", "hosts.txt", "--no-up"]
+    assert runner.invoke(app, made).exit_code == 0
+    return tmp_path
+
+
+def refused(*arguments: str) -> FogError:
+    result = runner.invoke(app, ["pi", *arguments])
+    assert isinstance(result.exception, FogError), result.output
+    return result.exception
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("check", "--only", "pi9"), "there is no host pi9"),
+        (("trust", "--replace", "pi9"), "there is no host pi9"),
+        (("provision", "-p", "prepair"), 'did you mean "prepare"'),
+        (("provision", "--artefacts", "nowhere"), "no such folder"),
+        (("provision", "--vars", "nowhere.yaml"), "no such file"),
+        (("provision", "-p", "images"), "images_archives"),
+        (("check", "--testbed", "nowhere.yaml"), "no such file"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(arguments: tuple[str, ...], said: str, here: Path) -> None:
+    error = refused(*arguments)
+    assert error.exit_code == BAD_INPUT
+    assert said in str(error)
+
+
+def test_boards_that_are_switched_off_block(here: Path) -> None:
+    result = runner.invoke(app, ["pi", "check", "-o", "json"])
+    assert result.exit_code == 3
+    told = json.loads(result.stdout)
+    assert told["blocked"] == ["cloud", "pi1"]
+    assert all("nothing listens at" in each["what"] for each in told["findings"])
+    assert not (here / "known_hosts").exists()
+
+
+def test_the_inventory_is_ansibles(here: Path) -> None:
+    result = runner.invoke(app, ["pi", "inventory"])
+    hosts = json.loads(result.stdout)["all"]["children"]
+    assert hosts["control"]["hosts"]["cloud"]["ansible_port"] == 1
+
+
+def test_playbooks_run_in_their_own_order() -> None:
+    assert chosen_playbooks(None) == ["prepare", "netem", "k3s"]
+    assert chosen_playbooks(["monitor", "prepare"]) == ["prepare", "monitor"]
+
+
+def test_the_dashboard_asks_only_for_what_is_collected() -> None:
+    shown = json.loads(runner.invoke(app, ["pi", "dashboard"]).stdout)
+    asked = [target["expr"] for panel in shown["panels"] for target in panel["targets"]]
+    settings = (COLLECTION / "roles/monitor/tasks/main.yml").read_text()
+    collectors = {
+        "node_cpu_": "cpu",
+        "node_memory_": "meminfo",
+        "node_thermal_zone_": "thermal_zone",
+        "node_pressure_": "pressure",
+        "node_network_": "netdev",
+        "node_filesystem_": "filesystem",
+        "node_timex_": "timex",
+    }
+    for text in asked:
+        known = [name for prefix, name in collectors.items() if prefix in text]
+        assert known or "fogctl_stage_" in text, text
+        assert all(f"--collector.{name}" in settings for name in known)
+
+
+@pytest.mark.parametrize("role", [*PLAYBOOKS, RESET])
+def test_each_role_says_what_it_takes_and_gives_it_a_default(role: str) -> None:
+    folder = COLLECTION / "roles" / role
+    specs = yaml.safe_load((folder / "meta/argument_specs.yml").read_text())["argument_specs"]
+    defaults = yaml.safe_load((folder / "defaults/main.yml").read_text())
+    assert set(specs["main"]["options"]) == set(defaults)
+    assert (COLLECTION / "playbooks" / f"{role}.yml").is_file()
+
+
+def test_k3s_is_pinned_by_checksum_for_both_architectures() -> None:
+    pinned = yaml.safe_load((COLLECTION / "roles/k3s/defaults/main.yml").read_text())["k3s_sha256"]
+    assert {arch: sorted(files) for arch, files in pinned.items()} == {
+        "amd64": ["binary", "images"],
+        "arm64": ["binary", "images"],
+    }
+    assert all(len(text) == 64 for files in pinned.values() for text in files.values())
+
+
+def test_tasks_that_touch_the_token_are_never_logged() -> None:
+    for file in (COLLECTION / "roles/k3s/tasks").glob("*.yml"):
+        for task in _tasks(yaml.safe_load(file.read_text())):
+            text = json.dumps({key: value for key, value in task.items() if key not in ("name", "block")})
+            if "k3s_token" in text or "k3s.yaml" in text or "kubeconfig_file" in text:
+                assert task.get("no_log") is True, task["name"]
+
+
+def _tasks(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    every = []
+    for task in found:
+        every.append(task)
+        for part in ("block", "rescue", "always"):
+            nested = task.get(part)
+            if isinstance(nested, list):
+                every += _tasks(nested)
+    return every
