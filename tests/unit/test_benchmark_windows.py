@@ -1,0 +1,50 @@
+"""The benchmark of window methods: its order is fair, and its table says what was missed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2]))
+
+from benchmarks import windows as bench
+
+
+def test_every_case_is_measured_by_both_methods_in_every_round_and_neither_always_first() -> None:
+    order = list(bench._order())
+    assert len(order) == len(set(order)) == len(bench.CASES) * 2 * bench.ROUNDS
+    first = Counter(method for _, _, method, _ in order[::2])
+    assert set(first) == set(bench.METHODS)
+    assert max(first.values()) - min(first.values()) <= bench.ROUNDS
+    for overlaps, rows in bench.CASES:
+        begun = {each[2] for each in order[::2] if each[:2] == (overlaps, rows)}
+        assert begun == set(bench.METHODS), "each method comes first in some round"
+    assert {place[:2] for place in order[:: len(bench.CASES) * 2]} != {order[0][:2]}
+
+
+def write(folder: Path, sliced_us: float, rounds: int = 3) -> Path:
+    made = [
+        bench.Measured(60, 17, method, round_, cost + 0.1 * round_)
+        for round_ in range(rounds)
+        for method, cost in (("native", 30.0), ("sliced", sliced_us))
+    ]
+    file = folder / "measured.json"
+    file.write_text(json.dumps([asdict(each) for each in made]))
+    return file
+
+
+def test_the_table_has_the_medians_and_a_target_that_is_missed_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main(["show", str(write(tmp_path, 10.0)), "--plot", str(tmp_path / "plot.svg")]) == 0
+    out = capsys.readouterr().out
+    assert "| 60 | 17 | 33,223 | 99,010 | 2.98 (target 2) | sliced | 0.0% |" in out
+    assert (tmp_path / "plot.svg").exists()
+    assert bench.main(["show", str(write(tmp_path, 20.0)), "-o", "json"]) == 1
+    (line,) = json.loads(capsys.readouterr().out)
+    assert line["ratio"] == pytest.approx(30.1 / 20.1)
