@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from live_testbed import Fogctl, Replay, SharedTestbed, audited, eventually, ok
+from live_testbed import Fogctl, Replay, SharedTestbed, Tell, audited, eventually, ok
 
 from fogctl.errors import FogError
 from fogctl.runtime import faults, pool
@@ -102,13 +102,14 @@ def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
     bed: Running,
     shared_testbed: SharedTestbed,
     monkeypatch: pytest.MonkeyPatch,
+    tell: Tell,
 ) -> None:
     made = ("--days", "0.08", "--rides", "250000", "--start", "2013-05-01T08:00:00")
     ok(fogctl("trace", "make", "rides.csv", *made))
     ok(fogctl("app", "deploy", "identity", "--on", "pi1"))
     (stage,) = json.loads(ok(fogctl("app", "status", "identity", "-o", "json")))["stages"]
     assert [executor["node"] for executor in stage["executors"]] == ["pi1"]
-    die_right_after_joining(fogctl, bed, "pi3", monkeypatch)
+    die_right_after_joining(fogctl, bed, "pi3", monkeypatch, tell)
     sent_numbers = Apps.on(bed).sent_numbers("identity")
     with Replay(
         fogctl_argv, shared_testbed.folder, "rides.csv", "--app", "identity", "--speed", "20"
@@ -119,6 +120,9 @@ def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
         assert scale(fogctl, "pi1,pi2") == dry
         assert nodes(bed) == ["pi1", "pi2"]
         ok(fogctl("app", "share", "identity", "copy", "50%"))
+        refused = fogctl("app", "share", "identity", "copy", "150%")
+        assert refused.returncode == 2
+        assert "a share is more than 0 % and at most 100 %, not 150%" in refused.stderr
         assert scale(fogctl, "pi2") == ["remove the replica of copy on pi1"]
         assert nodes(bed) == ["pi2"]
         eventually(lambda: int(sent_numbers.read().sure.sum()) > 1000, "a thousand records are sent")
@@ -140,13 +144,16 @@ def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
     assert fogctl("app", "status", "identity").returncode == 1
 
 
-def die_right_after_joining(fogctl: Fogctl, bed: Running, node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def die_right_after_joining(
+    fogctl: Fogctl, bed: Running, node: str, monkeypatch: pytest.MonkeyPatch, tell: Tell
+) -> None:
     """A replica that registers and does not stay is taken off again, and the rest is as before."""
-    monkeypatch.setattr(pool, "WARM_PATIENCE_S", 5.0)
+    # Long enough for the driver to notice, which may take it ten seconds.
+    monkeypatch.setattr(pool, "WARM_PATIENCE_S", 15.0)
     services = Apps.on(bed).services
     socket = stage_socket(bed.state.folder, "identity", "copy")
     there = nodes(bed)
-    joined = threading.Event()
+    noticed_s: list[float] = []
 
     def listed() -> bool:
         with contextlib.suppress(FogError):  # a busy driver may not answer in time
@@ -160,14 +167,18 @@ def die_right_after_joining(fogctl: Fogctl, bed: Running, node: str, monkeypatch
         os.kill(pid, signal.SIGSTOP)
         time.sleep(2)  # it is listed for eight seconds more: whoever waits for it sees it
         faults.kill(bed, *faults.killing(bed, ["executor", node], 3600))
-        joined.set()
+        killed = time.monotonic()
+        eventually(lambda: not listed(), "the driver notices", pause_s=0.05)
+        noticed_s.append(time.monotonic() - killed)
 
     saboteur = threading.Thread(target=kill)
     saboteur.start()
-    with pytest.raises(FogError, match=f"the replica of copy on {node} does not stay: ") as failed:
-        Apps.on(bed).scale("identity", "copy", [*there, node])
-    saboteur.join()
-    assert joined.is_set()
+    try:
+        with pytest.raises(FogError, match=f"the replica of copy on {node} does not stay: ") as failed:
+            Apps.on(bed).scale("identity", "copy", [*there, node])
+    finally:
+        saboteur.join()
+    tell(f"an executor killed while it joins is missed after {noticed_s[0]:.1f} s")
     assert str(failed.value).endswith("what had been changed was undone)")
     assert nodes(bed) == there
     assert list(Apps.on(bed).get("identity").stage("copy").nodes) == there
