@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fogctl.config import boards as board_profiles
 from fogctl.config import shipped as shipped_testbeds
@@ -56,6 +56,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """A node that loses its power or its links for a while, counted from the start of a replay."""
+
+    at_s: float
+    kind: Literal["kill", "cut"]
+    node: str
+    lasts_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """A trace, an app, a testbed and policies, ready to be run."""
 
@@ -82,6 +92,13 @@ class Experiment:
     def load(self, part: Part) -> Load:
         """What is sent: the same for every policy of a repetition."""
         return loads.build(self.config.trace, part.seed, self.source.parent)
+
+    def faults(self, load: Load) -> list[PlannedFault]:
+        """What goes wrong during the replay of that load."""
+        return [
+            PlannedFault(f.at * load.duration_s, "kill" if f.kill else "cut", str(f.kill or f.cut), f.lasts)
+            for f in self.config.faults
+        ]
 
     @property
     def tolerance_ms(self) -> float:
@@ -285,6 +302,11 @@ def _start(
                 problems.append(Problem(f"there is no edge node {node}", document.line(key), key, hint))
         if not nodes:
             problems.append(Problem("names no node", document.line(key), key, "name at least one"))
+    for number, fault in enumerate(file.faults):
+        if (name := fault.kill or fault.cut) not in edges:
+            where = ("faults", number)
+            hint = choice_hint(str(name), edges, f"edge nodes: {', '.join(edges[:12])}")
+            problems.append(Problem(f"there is no edge node {name}", document.line(where), where, hint))
     if len(edges) < len(stages):
         message = f"{len(stages)} stages need as many edge nodes; the testbed has {len(edges)}"
         problems.append(Problem(message, document.line(("testbed",)), ("testbed",)))

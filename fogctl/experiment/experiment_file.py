@@ -187,6 +187,23 @@ class TraceChoice(Entry):
         return self
 
 
+class FaultChoice(Entry):
+    """What goes wrong on purpose while the trace is replayed, with every policy."""
+
+    at: LossFraction = Field(description="when, as a part of the trace", examples=["60%"])
+    kill: _Node | None = Field(default=None, description="a node that loses its power", examples=["pi2"])
+    cut: _Node | None = Field(default=None, description="a node that is cut off from all others")
+    lasts: InstantS = Field(default=15.0, description="how long", examples=["15s"])
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> FaultChoice:
+        if (self.kill is None) == (self.cut is None):
+            raise ValueError("names what is to go wrong (give kill or cut, and a node)")
+        if self.lasts <= 0:
+            raise ValueError("lasts must be more than 0 (write for example 15s)")
+        return self
+
+
 class Goal(Entry):
     """What the response time of a path shall be; the report says whether it was met."""
 
@@ -238,6 +255,12 @@ class ExperimentFile(Entry):
         default_factory=Guard, description="the agent's guard rails, the same for every policy"
     )
     every: InstantS = Field(default=10.0, description="how often the agent decides", examples=["10s"])
+    faults: list[FaultChoice] = Field(
+        default_factory=list,
+        max_length=100,
+        description="what goes wrong on purpose during each replay",
+        examples=["[{at: 60%, kill: pi2, lasts: 15s}]"],
+    )
     repetitions: _Repetitions = Field(default=1)
     seed: _Seed = Field(default=1, description="of the trace and of what policies choose at random")
     calibrate: bool = Field(

@@ -17,6 +17,7 @@ from fogctl.errors import REFUSED, FogError
 from fogctl.experiment import app_variant, host, live_responses
 from fogctl.experiment.experiment import Experiment, Part
 from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.live_faults import Saboteur
 from fogctl.experiment.load import Load
 from fogctl.experiment.plant import NetworkCheck, Say
 from fogctl.experiment.replayer import Replayer
@@ -56,7 +57,16 @@ class FedTarget(LiveTarget):
 class LiveSession:
     """The app on the testbed, and the process that feeds it."""
 
-    def __init__(self, running: Running, app: App, load: Load, replayer: Replayer, window_s: float) -> None:
+    def __init__(
+        self,
+        running: Running,
+        app: App,
+        load: Load,
+        replayer: Replayer,
+        saboteur: Saboteur,
+        window_s: float,
+    ) -> None:
+        self._saboteur = saboteur
         self._running, self._app, self._load, self._replayer = running, app, load, replayer
         self._target = FedTarget(running, app, load, window_s)
         self._eyes = LiveTarget(running, window_s=window_s)  # readers keep windows: one each
@@ -108,6 +118,7 @@ class LiveSession:
     def start(self) -> float:
         """Tell the replayer to begin."""
         self._replayer.go()
+        self._saboteur.start()
         self._start_s = self._target.start_s = time.time()
         return self._start_s
 
@@ -209,10 +220,13 @@ class LivePlant:
         apps.deploy(app, {stage: list(nodes) for stage, nodes in self._experiment.start})
         log = self._folder.path / "parts" / f"{part.key}.replay.log"
         replayer = Replayer(self._folder.manifest_file, part.key, log)
+        saboteur = Saboteur(running, self._experiment.faults(load))
         try:
             replayer.wait_until_ready()
-            yield LiveSession(running, app, load, replayer, self._experiment.config.guard.window)
+            window_s = self._experiment.config.guard.window
+            yield LiveSession(running, app, load, replayer, saboteur, window_s)
         finally:
+            saboteur.close()
             replayer.close()
             try:
                 apps.remove(app.name)

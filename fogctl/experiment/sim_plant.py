@@ -18,6 +18,7 @@ from fogctl.experiment.responses import summary
 from fogctl.runtime import deployment
 from fogctl.runtime.app import Mode, Stage
 from fogctl.sim import parameters as sim_parameters
+from fogctl.sim.faults import Fault
 from fogctl.sim.ideal import best_sets
 from fogctl.sim.parameters import StageParameters
 from fogctl.sim.simulation import Simulation
@@ -215,6 +216,14 @@ class SimPlant:
             self._parameters,
             seed=part.seed,
             window_s=self._experiment.config.guard.window,
+            faults=[
+                each
+                for fault in self._experiment.faults(load)
+                for each in (
+                    Fault(fault.at_s, fault.kind, fault.node),
+                    Fault(fault.at_s + fault.lasts_s, "restore", fault.node),
+                )
+            ],
         )
         yield SimSession(simulation, load)
 

@@ -38,7 +38,7 @@ def conclusion(scores: Mapping[str, Any]) -> list[str]:
 
 def _effort(policy: Mapping[str, Any]) -> float:
     """Cost, with what was not served in time counted heavily: fewest nodes alone is no achievement."""
-    cost = policy.get("node_minutes") or 0.0
+    cost = policy.get("weighted_node_minutes") or policy.get("node_minutes") or 0.0
     return float(cost) * (1.0 + 5.0 * float(policy.get("excess_time") or 0.0))
 
 
@@ -54,6 +54,9 @@ def _served(policies: Sequence[Mapping[str, Any]]) -> str:
 
 def _against(best: Mapping[str, Any], base: Mapping[str, Any]) -> str:
     parts = [f"{change(float(best['node_minutes']), float(base['node_minutes']))} node-minutes"]
+    weighted, whole = best.get("weighted_node_minutes"), base.get("weighted_node_minutes")
+    if weighted and whole and abs(weighted - best["node_minutes"]) > 0.01 * best["node_minutes"]:
+        parts[0] += f" ({change(float(weighted), float(whole))} with CPU shares counted)"
     if base["reconfigurations"]:
         parts.append(
             f"{change(float(best['reconfigurations']), float(base['reconfigurations']))} reconfigurations"

@@ -32,7 +32,7 @@ def loaded(tmp_path: Path, text: str) -> experiment.Experiment:
     return experiment.load(file)
 
 
-@pytest.mark.parametrize("name", ["gesscale", "mead", "smoke"])
+@pytest.mark.parametrize("name", ["gesscale", "gesscale-day", "mead", "smoke"])
 def test_a_shipped_experiment_loads_and_is_valid_by_its_schema(name: str) -> None:
     found = experiment.load(name)
     assert found.name == name
@@ -73,6 +73,10 @@ def test_a_file_is_loaded_with_its_short_forms(tmp_path: Path) -> None:
         ("app: taxi", "app: {use: taxi, start: {nearest: [pi9]}}", "there is no edge node pi9"),
         ("name: mine", "name: My run", "cannot name an experiment"),
         ("name: mine", "name: mine\nrepetitions: 0", "repetitions"),
+        ("name: mine", "name: mine\nfaults: [{at: 50%, kill: pi9}]", "there is no edge node pi9"),
+        ("name: mine", "name: mine\nfaults: [{at: 50%}]", "give kill or cut, and a node"),
+        ("name: mine", "name: mine\nfaults: [{at: 50%, kill: pi1, cut: pi2}]", "give kill or cut"),
+        ("name: mine", "name: mine\nfaults: [{at: 50%, kill: pi1, lasts: 0s}]", "lasts must be more than 0"),
         ("name: mine", "name: mine\ndrain: 5", "the unit is missing (did you mean 5s?)"),
     ],
 )

@@ -225,6 +225,24 @@ def test_an_unknown_policy_is_refused_before_anything_is_made(tmp_path: Path) ->
     assert not folder.manifest_file.exists()
 
 
+def test_what_shall_go_wrong_does_so_in_every_part_and_is_told(small: Experiment, tmp_path: Path) -> None:
+    file = tmp_path / "experiment.yaml"
+    file.write_text(TEXT + "faults: [{at: 50%, kill: pi1, lasts: 10s}]\n")
+    loaded = experiments.load(file)
+    folder = RunFolder(tmp_path / "broken")
+    with folder.held():
+        manifest = runner.run(loaded, SimPlant(loaded), folder, Silent())
+    for entry in manifest["parts"]:
+        told = [
+            event for event in folder.events() if event["what"] == "fault" and event["part"] == entry["key"]
+        ]
+        assert [(event["kind"], event["node"]) for event in told] == [("kill", "pi1"), ("restore", "pi1")]
+        assert told[0]["at_s"] == pytest.approx(entry["trace_s"] / 2, abs=1.0)
+        assert told[1]["at_s"] - told[0]["at_s"] == pytest.approx(10.0)
+        assert entry["audit"]["lost"] == 0
+    del small
+
+
 def test_a_truncated_trace_file_is_named_and_nothing_is_run(tmp_path: Path) -> None:
     (tmp_path / "rides.parquet").write_bytes(b"PAR1 cut short")
     file = tmp_path / "experiment.yaml"
