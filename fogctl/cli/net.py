@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from fogctl.cli.net_view import heat_map
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
-from fogctl.cli.testbed import DryRunOption, WhichOption, which
+from fogctl.cli.testbed import DryRunOption, WhichOption, model, which
 from fogctl.config.units import DELAY, PERCENT, RATE
 from fogctl.errors import REFUSED, FogError
 
@@ -38,15 +38,15 @@ def show(testbed: WhichOption = None, output: OutputOption = Format.table) -> No
     """
     from fogctl.testbed import network
 
-    running = _running(testbed)
-    matrix = network.injected(running)
-    seen = network.packet_counters(running)
-    data = {
-        "testbed": running.testbed.name,
-        "backend": running.record.backend,
-        "matrix": matrix.to_dict(),
-        "counters": seen,
-    }
+    seen: dict[str, Any] | None = None
+    backend: str | None
+    if (modelled := model(testbed)) is not None:
+        name, backend, matrix = modelled.name, "the model", modelled.latencies
+    else:
+        running = _running(testbed)
+        name, backend, matrix = running.testbed.name, running.record.backend, network.injected(running)
+        seen = network.packet_counters(running)
+    data = {"testbed": name, "backend": backend, "matrix": matrix.to_dict(), "counters": seen}
     nodes = matrix.nodes
     rows = [(a, b, *_path_cells(path)) for a, b, path in matrix.paths]
     lines: list[Any] = [
@@ -188,6 +188,10 @@ def verify(
     """
     from fogctl.testbed import network
 
+    if (modelled := model(testbed)) is not None:
+        data = {"testbed": modelled.name, "ok": True, "modelled": True, "pairs": []}
+        emit(output, data, "a model's latencies are those asked for: there is nothing to measure")
+        return
     running = _running(testbed)
     tolerance_ms = (
         running.testbed.tolerance_ms

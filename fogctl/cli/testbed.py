@@ -58,6 +58,17 @@ def up(
       sudo fogctl up --testbed city.yaml
       sudo fogctl up --dry-run
     """
+    if (modelled := model(None if testbed is None else str(testbed))) is not None:
+        nodes = [node.name for node in modelled.nodes]
+        data = {"testbed": modelled.name, "dry_run": dry_run, "nodes": nodes, "latency": "modelled"}
+        said = f"testbed {modelled.name} is a model (kind: sim): {len(nodes)} nodes, nothing to bring up"
+        emit(
+            output,
+            {**data, "removed": [], "made": [], "steps": 0},
+            escaped(said),
+            escaped("next: fogctl status, fogctl net show, fogctl experiment run smoke --kind sim"),
+        )
+        return
     wanted = _load(testbed or DEFAULT_FILE)
     from fogctl.testbed.virtual import Virtual
 
@@ -126,7 +137,7 @@ def down(
     from fogctl.testbed.virtual import recorded, require_root, take_down
 
     parent = state.state_dir()
-    folders = state.remembered(parent) if everything else [which(name or testbed)]
+    folders = state.remembered(parent) if everything else [which(name or testbed, models=True)]
     host = LinuxHost()
     done: list[dict[str, Any]] = []
     failures: list[FogError] = []
@@ -177,6 +188,12 @@ def status(
       fogctl status
       fogctl status city -o json
     """
+    if (modelled := model(name or testbed)) is not None:
+        from fogctl.sim import bed
+
+        shown = bed.status(modelled)
+        emit(output, dataclasses.asdict(shown), *status_view(shown))
+        return
     folder = which(name or testbed)
     if not folder.exists:
         others = ", ".join(other.name for other in state.remembered(folder.folder.parent)) or "none"
@@ -262,8 +279,6 @@ def _load(file: Path) -> Testbed:
     from fogctl.config import testbed
 
     wanted = testbed.load(file)
-    if wanted.kind is Kind.sim:
-        raise FogError("a sim testbed has nothing to bring up: it is ready", file=file, key="kind")
     if wanted.kind is not Kind.virtual:
         raise FogError(
             f"testbeds of kind {wanted.kind.value} cannot be brought up yet",
@@ -276,8 +291,21 @@ def _load(file: Path) -> Testbed:
     return wanted
 
 
-def which(given: str | None) -> state.StateFolder:
-    """The testbed meant: a file, the name of one that is up, ./testbed.yaml, or the only one up."""
+def model(given: str | None) -> Testbed | None:
+    """The testbed meant, if it is a file of kind sim; None if it is another, or no file at all."""
+    file = DEFAULT_FILE if given is None else Path(given)
+    if not file.is_file() or _said_in(file, "kind") != Kind.sim.value:
+        return None
+    from fogctl.config import testbed
+
+    return testbed.load(file)
+
+
+def which(given: str | None, *, models: bool = False) -> state.StateFolder:
+    """The testbed meant: a file, the name of one that is up, ./testbed.yaml, or the only one up.
+
+    A model is refused with what to do instead, unless `models`: most commands need nodes that exist.
+    """
     parent = state.state_dir()
     if given is not None and not Path(given).exists() and state.NAME.fullmatch(given):
         return state.StateFolder.of(given, parent)
@@ -291,20 +319,31 @@ def which(given: str | None) -> state.StateFolder:
             + ("several testbeds are up" if names else "no testbed is up"),
             hint=f"name one of: {names}" if names else "fogctl init makes one",
         )
-    return state.StateFolder.of(_name_in(Path(given) if given else DEFAULT_FILE), parent)
+    file = Path(given) if given else DEFAULT_FILE
+    name = _name_in(file)
+    if not models and _said_in(file, "kind") == Kind.sim.value:
+        from fogctl.sim import bed
+
+        raise bed.no_machine(name)
+    return state.StateFolder.of(name, parent)
 
 
 def _name_in(file: Path) -> str:
     """The name a testbed file gives, even if the rest no longer fits: taking down must stay possible."""
-    from fogctl.config import source
-
-    data = source.read(file, "testbed").data
-    name = data.get("name") if isinstance(data, dict) else None
+    name = _said_in(file, "name")
     if not isinstance(name, str):
         raise FogError(
             "no name", file=file, key="name", hint="name the testbed: fogctl down NAME", exit_code=BAD_INPUT
         )
     return name
+
+
+def _said_in(file: Path, key: str) -> object:
+    """What a testbed file says under a key, whatever the rest says."""
+    from fogctl.config import source
+
+    data = source.read(file, "testbed").data
+    return data.get(key) if isinstance(data, dict) else None
 
 
 @contextmanager
