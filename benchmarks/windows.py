@@ -121,7 +121,6 @@ def _session() -> SparkSession:
     os.environ["_JAVA_OPTIONS"] = "-Xmx1400m"
     spark = local.session()
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-    spark.conf.set("spark.ui.showConsoleProgress", "false")
     return spark
 
 
