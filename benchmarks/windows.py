@@ -85,7 +85,7 @@ def measure(file: Path, minutes: float) -> int:
     with tempfile.TemporaryDirectory(prefix="fog-windows-") as folder:
         plenty, fewer = Data(Path(folder), ROWS), Data(Path(folder), ROWS_IF_MANY)
         for method in (*METHODS, *METHODS[::-1]):  # compiles Spark itself, which all share
-            cpu_us_per_row(spark, plenty.files(17), method, 20, Path(folder))
+            cpu_us_per_row(spark, fewer.files(17), method, 20, Path(folder))
         for overlaps, rows_per_slice, method, round_ in todo:
             if time.monotonic() > until:
                 break
