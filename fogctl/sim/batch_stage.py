@@ -8,11 +8,10 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 
 from fogctl.metrics.values import StageMetrics
-from fogctl.runtime.app import Stage
-from fogctl.sim.parameters import StageParameters
 from fogctl.sim.replicas import Pool
-from fogctl.sim.streams import BatchOutput, Stream
+from fogctl.sim.streams import BatchOutput
 from fogctl.sim.trend import trend
+from fogctl.sim.wiring import Wiring
 
 _DRAWS = 4096
 
@@ -20,28 +19,18 @@ _DRAWS = 4096
 class BatchStage:
     """One query: while there are rows it runs batch after batch, each as large as freshness allows."""
 
-    def __init__(
-        self,
-        app: str,
-        stage: Stage,
-        parameters: StageParameters,
-        source: Stream,
-        topics: tuple[str, ...],
-        start_s: float,
-        rng: np.random.Generator,
-    ) -> None:
-        self.app, self.stage, self.parameters = app, stage, parameters
-        self.source = source
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self.stage, self.parameters, self.source = wiring.stage, wiring.parameters, wiring.source
         self.output = BatchOutput()
         self.pool = Pool()
         self.processed = 0.0
-        self.max_rows = stage.partitions
-        self._rng = rng
+        self.max_rows = wiring.stage.partitions
+        start_s = wiring.start_s
         self._noise: list[float] = []
         self._free_s = start_s
         """When the next batch may start."""
         self._fixed_s = self._per_row_s = self._idle_s = self._start_cpu_s = 0.0
-        self._each = [f"{topic}-{number}" for topic in topics for number in range(stage.partitions)]
         # One entry a batch, beginning with an empty one: a window needs the end of the batch before it.
         self._ends: list[float] = [start_s]
         self._rows: list[float] = [0.0]
@@ -133,16 +122,12 @@ class BatchStage:
         cycle_s = max(self._durations[first : newest + 1], default=0.0)
         slope, low, high = trend(self.lag, start_s, now_s, cycle_s, arrived)
         batch_ms = 1e3 * time_s / batches if batches else 0.0
-        return StageMetrics(
-            app=self.app,
-            stage=self.stage.name,
-            at_s=now_s,
-            nodes=self.pool.nodes,
-            slots=len(self.pool.nodes) * self.stage.slots,
+        return self._wiring.metrics(
+            now_s,
+            self.pool,
+            lag,
             input_rate=arrived,
             processed_rate=processed,
-            lag=lag,
-            lag_by_partition=dict.fromkeys(self._each, round(lag / len(self._each))),
             lag_trend=slope,
             batch_ms=batch_ms,
             batch_split_ms={"addBatch": batch_ms} if batches else {},
@@ -181,6 +166,6 @@ class BatchStage:
         if not self._noise:
             sigma = self.parameters.noise
             # A factor of mean 1, so that noise costs nothing by itself.
-            drawn = np.exp(sigma * self._rng.standard_normal(_DRAWS) - 0.5 * sigma * sigma)
+            drawn = np.exp(sigma * self._wiring.rng.standard_normal(_DRAWS) - 0.5 * sigma * sigma)
             self._noise = drawn.tolist()
         return self._noise.pop()

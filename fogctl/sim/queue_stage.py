@@ -10,11 +10,10 @@ from fogmodels.queueing import PhaseType
 from numpy.typing import NDArray
 
 from fogctl.metrics.values import StageMetrics
-from fogctl.runtime.app import Stage
-from fogctl.sim.parameters import StageParameters
 from fogctl.sim.replicas import Pool
-from fogctl.sim.streams import QueueOutput, Stream
+from fogctl.sim.streams import QueueOutput
 from fogctl.sim.trend import trend
+from fogctl.sim.wiring import Wiring
 
 Vector = NDArray[np.float64]
 
@@ -26,22 +25,13 @@ class QueueStage:
     There the recursion is exact however often the speed changes, and stalls are simply a speed of 0.
     """
 
-    def __init__(
-        self,
-        app: str,
-        stage: Stage,
-        parameters: StageParameters,
-        source: Stream,
-        topics: tuple[str, ...],
-        start_s: float,
-        rng: np.random.Generator,
-    ) -> None:
-        self.app, self.stage, self.parameters = app, stage, parameters
-        self.source = source
+    def __init__(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        self.stage, self.parameters, self.source = wiring.stage, wiring.parameters, wiring.source
         self.output = QueueOutput()
         self.pool = Pool()
-        self._rng = rng
-        self._work = PhaseType.from_moments(1.0, max(parameters.service_scv, 1e-3))
+        self._rng, start_s = wiring.rng, wiring.start_s
+        self._work = PhaseType.from_moments(1.0, max(self.parameters.service_scv, 1e-3))
         self._now_s = start_s
         self._work_now = 0.0
         self._free_at = 0.0
@@ -51,7 +41,6 @@ class QueueStage:
         self._pending: tuple[Vector, Vector] = (np.empty(0), np.empty(0))
         """Birth and operational end of the records that are not done."""
         self._written_s = start_s
-        self._each = [f"{topic}-{number}" for topic in topics for number in range(stage.partitions)]
         # By piece of time: its end, records arrived and done so far, seconds in service so far.
         self._ends: list[float] = [start_s]
         self._arrived: list[float] = [0.0]
@@ -107,16 +96,12 @@ class QueueStage:
         slope, low, high = trend(self._lag_then, now_s - span_s, now_s, 0.0, arrived)
         rate = done / span_s
         freshness_ms = self.stage.freshness_ms
-        return StageMetrics(
-            app=self.app,
-            stage=self.stage.name,
-            at_s=now_s,
-            nodes=self.pool.nodes,
-            slots=len(self.pool.nodes) * self.stage.slots,
+        return self._wiring.metrics(
+            now_s,
+            self.pool,
+            lag,
             input_rate=arrived,
             processed_rate=rate,
-            lag=lag,
-            lag_by_partition=dict.fromkeys(self._each, round(lag / len(self._each))),
             lag_trend=slope,
             batch_ms=freshness_ms,
             batch_split_ms={},

@@ -32,6 +32,7 @@ from fogctl.sim.parameters import StageParameters
 from fogctl.sim.queue_stage import QueueStage
 from fogctl.sim.replicas import Pool
 from fogctl.sim.streams import Merged, Stream
+from fogctl.sim.wiring import Wiring
 from fogctl.testbed.model import Node, Role, Testbed
 
 REPLICA_BYTES = 400 << 20
@@ -307,7 +308,8 @@ class Simulation:
             rng = np.random.default_rng([seed, *name.encode()])
             topics = tuple(self.app.topic(stream) for stream in stage.inputs)
             source = sources[0] if len(sources) == 1 else Merged(sources)
-            built[name] = kind(self.app.name, stage, parameters[name], source, topics, self.start_s, rng)
+            wiring = Wiring(self.app.name, stage, parameters[name], source, topics, self.start_s, rng)
+            built[name] = kind(wiring)
         return built
 
     def _cores(self, node: str, parameters: StageParameters) -> float:

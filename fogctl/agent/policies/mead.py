@@ -43,23 +43,11 @@ class Mead:
     def __post_init__(self) -> None:
         if self.best < 1:
             raise ValueError("best must be 1 at least")
-        self._targets()
+        Targets.of(self)
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """Fit, predict every choice of shares, take the cheapest that holds."""
-        return self._targets().decide(seen, known, markovian(self.best))
-
-    def _targets(self) -> Targets:
-        return Targets(
-            self.target_ms,
-            self.percentile,
-            self.path_targets_ms,
-            self.levels,
-            self.levels_down,
-            self.clear_backlog,
-            self.caution,
-            self.windows,
-        )
+        return Targets.of(self).decide(seen, known, markovian(self.best))
 
 
 def markovian(best: int, fit: Callable[[Vector, int], Sequence[MAP]] = fit_maps) -> Model:

@@ -32,21 +32,11 @@ class MeadGig1:
     def __post_init__(self) -> None:
         if self.percentile is not None:
             raise ValueError("Kingman's formula gives a mean only: leave percentile out, or use mead-mg1")
-        self._targets()
+        Targets.of(self)
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """The same search as MEAD's."""
-        return self._targets().decide(seen, known, independent)
-
-    def _targets(self) -> Targets:
-        return Targets(
-            self.target_ms,
-            None,
-            self.path_targets_ms,
-            self.levels,
-            self.levels_down,
-            self.clear_backlog,
-        )
+        return Targets.of(self).decide(seen, known, independent)
 
 
 def independent(app: Application, gaps: Vector, percentile: float | None) -> Sequence[Respond]:

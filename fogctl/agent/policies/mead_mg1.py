@@ -29,21 +29,11 @@ class MeadMg1:
     clear_backlog: bool = False
 
     def __post_init__(self) -> None:
-        self._targets()
+        Targets.of(self)
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """The same search as MEAD's."""
-        return self._targets().decide(seen, known, poisson)
-
-    def _targets(self) -> Targets:
-        return Targets(
-            self.target_ms,
-            self.percentile,
-            self.path_targets_ms,
-            self.levels,
-            self.levels_down,
-            self.clear_backlog,
-        )
+        return Targets.of(self).decide(seen, known, poisson)
 
 
 def poisson(app: Application, gaps: Vector, percentile: float | None) -> Sequence[Respond]:

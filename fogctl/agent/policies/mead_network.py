@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import inf
+from typing import Any
 
 import numpy as np
 from fogmodels.arrivals import from_timestamps
@@ -65,6 +66,12 @@ class Targets:
             raise ValueError("caution must be 1 or more")
         if self.phases < 1 or self.levels_down < 1 or not 0 <= self.delta < 1:
             raise ValueError("phases and levels_down must be 1 at least, delta from 0 to below 1")
+
+    @classmethod
+    def of(cls, policy: Any) -> Targets:
+        """The targets that a policy's settings of the same names ask for; ValueError if they cannot be."""
+        ours = {each.name for each in fields(cls)}
+        return cls(**{each.name: getattr(policy, each.name) for each in fields(policy) if each.name in ours})
 
     def limits_s(self, app: Application) -> dict[Path, float]:
         """The longest response time of each path that may be predicted."""

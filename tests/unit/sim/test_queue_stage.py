@@ -13,15 +13,15 @@ from fogctl.runtime.app import Mode, Stage
 from fogctl.sim import StageParameters, Timed
 from fogctl.sim.queue_stage import QueueStage
 from fogctl.sim.replicas import Pool
+from fogctl.sim.wiring import Wiring
 
 STAGE = Stage("work", "work", ("records",), "done", 1, 5000.0, 1 << 28, Mode.real_time, ())
 PLAIN = StageParameters(mu_per_s=100.0, beta=1.0, service_scv=1.0, reference_cores=0.2)
 
 
 def stage(times: np.ndarray, parameters: StageParameters = PLAIN, seed: int = 0) -> QueueStage:
-    made = QueueStage(
-        "toy", STAGE, parameters, Timed(times), ("toy.records",), 0.0, np.random.default_rng(seed)
-    )
+    rng = np.random.default_rng(seed)
+    made = QueueStage(Wiring("toy", STAGE, parameters, Timed(times), ("toy.records",), 0.0, rng))
     made.configure(Pool(("e1",), (1.0,), (0.0,)))
     return made
 
