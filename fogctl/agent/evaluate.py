@@ -105,6 +105,9 @@ def _stage(
     at_s: float, metrics: StageMetrics, placement: StagePlacement, known: Knowledge, guard: Guard
 ) -> StageKnowledge:
     before = known.stage(metrics.stage)
+    if before.grown_at_s is None and not before.batches:
+        # Nobody knows since when its replicas run: at first they count as new, and their batches as cold.
+        before = replace(before, grown_at_s=at_s)
     lags = _lags(at_s, metrics, before, guard)
     stage = replace(
         before, lags=lags, trend=_trend(lags, metrics), rates=_rates(at_s, metrics, before, guard)

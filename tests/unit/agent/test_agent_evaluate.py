@@ -173,7 +173,8 @@ def test_a_sample_that_the_model_foretold_is_not_kept(make) -> None:
         at_s = 1000.0 + 31.0 * look
         m = make.metrics(at_s=at_s, batch_rows=40.0, batch_ms=800.0)
         known = evaluate(replace(world.seen, at_s=at_s, stages=(m,)), known, GUARD)
-    assert len(known.stage("work").batches) == 2
+    # Replicas found running may have been started just now: what they do at first counts little.
+    assert [sample.weight for sample in known.stage("work").batches] == [0.2, 0.2, 1.0, 1.0]
 
 
 def test_a_backlog_that_shrinks_is_catching_up(make) -> None:
