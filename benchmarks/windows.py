@@ -125,10 +125,11 @@ def _session() -> SparkSession:
 
 
 def _order() -> Iterator[tuple[int, int, str, int]]:
-    """Every case in every round, the methods in turn first, and the cases begun elsewhere each time."""
+    """Every case in every round, the methods in turn first, the cases in another order each time."""
     for round_ in range(ROUNDS):
-        shift = round_ * len(CASES) // ROUNDS
-        for place, (overlaps, rows) in enumerate((*CASES[shift:], *CASES[:shift])):
+        cases = CASES if round_ % 2 else CASES[::-1]
+        shift = (round_ // 2) * len(cases) // ROUNDS
+        for place, (overlaps, rows) in enumerate((*cases[shift:], *cases[:shift])):
             for method in METHODS if (place + round_) % 2 == 0 else METHODS[::-1]:
                 yield overlaps, rows, method, round_
 
