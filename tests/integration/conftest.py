@@ -106,9 +106,9 @@ def new_name() -> str:
 
 
 @pytest.fixture
-def state_dir(tmp_path: Path) -> Iterator[Path]:
+def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A state directory of this test's own; every testbed still remembered there is taken down afterwards."""
-    folder = tmp_path / "state"
+    folder = tmp_path_factory.mktemp("s") / "state"  # sockets in it have names of up to 107 bytes
     with own_state(folder):
         yield folder
 
