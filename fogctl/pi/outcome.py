@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 _LONGEST = 600
+_SSH_SAID = re.compile(r"(?:over|via) ssh: (.+)$")
 _SPEAKS_FOR_ITSELF = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
 
@@ -58,7 +60,7 @@ class Outcome:
             # A rescued failure is followed by the sentence of whoever rescued it.
             host.failed = sentence(data)
         elif kind == "runner_on_unreachable":
-            host.failed, host.unreachable = sentence(data), True
+            host.failed, host.unreachable = out_of_reach(result), True
 
     def rescued(self, stats: Mapping[str, Any]) -> None:
         """Correct the outcome by Ansible's own final count: a rescued failure is none."""
@@ -85,6 +87,13 @@ def sentence(data: Mapping[str, Any]) -> str:
     return f"{task_name(data)}: {words}"
 
 
+def out_of_reach(result: Mapping[str, Any]) -> str:
+    """Why a host could not be reached: what ssh said, without Ansible's words around it."""
+    text = _words(result)
+    said = _SSH_SAID.search(text)
+    return f"cannot be reached: {said[1] if said else text}"
+
+
 def _words(result: Mapping[str, Any]) -> str:
     message = str(result.get("msg") or "").strip()
     stderr = str(result.get("stderr") or result.get("module_stderr") or "").strip()
@@ -94,5 +103,5 @@ def _words(result: Mapping[str, Any]) -> str:
         if isinstance(item, Mapping) and item.get("failed"):
             message = _words(item)
             break
-    text = " ".join(message.split()) or "failed without a word"
+    text = " ".join(message.split()).removeprefix("Task failed: ") or "failed without a word"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -43,7 +43,7 @@ def test_an_unreachable_host_is_told_in_one_line() -> None:
     seen = Outcome()
     seen.take(event("runner_on_unreachable", "pi1", msg="Failed to connect\nvia ssh: timed out"))
     assert seen.hosts["pi1"].unreachable
-    assert seen.failures == {"pi1": "Do it: Failed to connect via ssh: timed out"}
+    assert seen.failures == {"pi1": "cannot be reached: timed out"}
 
 
 def test_a_hidden_failure_stays_hidden() -> None:
