@@ -46,7 +46,8 @@ class LiveMeasure:
         self._sent += done.records
         looks.append((time.time(), self._sent))
         sources = len([stage for stage in self.app.stages if set(stage.inputs) & set(self.app.sources)])
-        window = window_of(looks, self._stages(), sources, done.limited_by)
+        injected_per_s = rate_per_s if done.kept_up else done.records_per_s
+        window = window_of(looks, self._stages(), sources, done.limited_by, injected_per_s)
         if done.limited_by is None and done.records < load.records:
             raise FogError("interrupted", exit_code=FAILED)
         return window

@@ -32,11 +32,12 @@ def window_of(
     stages: Sequence[StageRun],
     sources: int,
     limited_by: str | None,
+    injected_per_s: float,
 ) -> Window:
     """What was seen between the first and the last look at the injector.
 
     `sent` are times and how many records had been sent since the app was deployed; the first `sources` stages
-    read them. The lag is exact there, because what is sent is known at any time; of later stages it is known
+    read them. `injected_per_s` is the injector's own figure: looks begin before its processes are there. The lag is exact there, because what is sent is known at any time; of later stages it is known
     when a batch begins.
     """
     began, ended = sent[0][0], sent[-1][0]
@@ -54,7 +55,7 @@ def window_of(
     return Window(
         times_s=tuple(time_s - began for time_s, _ in sent),
         lags=tuple(lags),
-        injected_per_s=(sent[-1][1] - sent[0][1]) / seconds if seconds > 0 else 0.0,
+        injected_per_s=injected_per_s,
         processed_per_s=rows / span if span else 0.0,
         cycle_s=max(gaps, default=seconds),
         limited_by=limited_by,

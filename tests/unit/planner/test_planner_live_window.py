@@ -53,7 +53,7 @@ def looks(rate: float, seconds: int, before: int = 0) -> list[tuple[float, int]]
 def test_lag_is_what_was_sent_less_what_batches_committed(tmp_path: Path) -> None:
     # A batch every 2 s takes what had come when it began, 2 s before.
     reports = [report(end, 2.0, 200, 100 * (end - 2)) for end in range(4, 61, 2)]
-    window = window_of(looks(100.0, 60), [stage(tmp_path, reports)], 1, None)
+    window = window_of(looks(100.0, 60), [stage(tmp_path, reports)], 1, None, 100.0)
     assert window.lags[:6] == (0, 100, 200, 300, 200, 300)
     assert window.injected_per_s == pytest.approx(100.0)
     assert window.processed_per_s == pytest.approx(100.0)
@@ -67,14 +67,14 @@ def test_lag_is_what_was_sent_less_what_batches_committed(tmp_path: Path) -> Non
 
 def test_records_of_windows_before_count_too(tmp_path: Path) -> None:
     reports = [report(-1.0, 2.0, 500, 500), *(report(end, 2.0, 50, 500 + 50 * end) for end in range(1, 61))]
-    window = window_of(looks(50.0, 60, before=520), [stage(tmp_path, reports)], 1, None)
+    window = window_of(looks(50.0, 60, before=520), [stage(tmp_path, reports)], 1, None, 100.0)
     assert window.lags[0] == 20
     assert set(window.lags[1:]) == {20}
 
 
 def test_a_stage_that_falls_behind_is_seen(tmp_path: Path) -> None:
     reports = [report(end, 5.0, 400, 80 * end) for end in range(5, 121, 5)]
-    window = window_of(looks(100.0, 120), [stage(tmp_path, reports)], 1, None)
+    window = window_of(looks(100.0, 120), [stage(tmp_path, reports)], 1, None, 100.0)
     found = verdict(window, 100.0)
     assert not found.sustained
     assert "grew by 20" in found.reason
@@ -84,14 +84,14 @@ def test_a_stage_that_falls_behind_is_seen(tmp_path: Path) -> None:
 def test_the_lag_of_later_stages_is_added(tmp_path: Path) -> None:
     first = stage(tmp_path, [report(end, 1.0, 100, 100 * end) for end in range(1, 61)], "first")
     behind = [report(end, 1.0, 50, 50 * end, latest=100 * end) for end in range(1, 61)]
-    window = window_of(looks(100.0, 60), [first, stage(tmp_path, behind, "second")], 1, None)
+    window = window_of(looks(100.0, 60), [first, stage(tmp_path, behind, "second")], 1, None, 100.0)
     assert window.lags[10] == 500
     assert window.lags[60] == 3000
     assert [seen.name for seen in window.stages] == ["first", "second"]
 
 
 def test_a_window_without_batches_has_processed_nothing(tmp_path: Path) -> None:
-    window = window_of(looks(10.0, 30), [StageRun("work", (), 1, 5.0)], 1, "broker")
+    window = window_of(looks(10.0, 30), [StageRun("work", (), 1, 5.0)], 1, "broker", 9.0)
     assert (window.processed_per_s, window.cycle_s, window.limited_by) == (0.0, 30.0, "broker")
     assert window.stages[0].true_rate_per_s == 0.0
     assert batches_in(tmp_path / "nowhere") == ()
