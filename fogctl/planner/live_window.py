@@ -37,7 +37,8 @@ def window_of(
     """What was seen between the first and the last look at the injector.
 
     `sent` are times and how many records had been sent since the app was deployed; the first `sources` stages
-    read them. `injected_per_s` is the injector's own figure: looks begin before its processes are there. The lag is exact there, because what is sent is known at any time; of later stages it is known
+    read them. `injected_per_s` is the injector's own figure: looks begin before its processes are there. The
+    lag of the first stages is exact, because what is sent is known at any time; that of later ones is known
     when a batch begins.
     """
     began, ended = sent[0][0], sent[-1][0]
