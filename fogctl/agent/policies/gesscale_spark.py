@@ -15,6 +15,8 @@ from fogctl.agent.stagewise import StageView, decide_each
 
 _SOME_GAIN = 1.02
 """Less than this is no gain: models are not that exact."""
+_STEEP = 1.4
+"""A rate that is expected to be so many times what it is rises steeply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,9 @@ def least_set(
     A node is worth it if it brings at least that part of what the nodes bring on average.
     """
     best, best_rate, size = None, capacity.rate(stage.nodes, share), stage.replicas
+    # A change costs the same however many it adds, and a steep rise does not end at one more.
+    steep = stage.known.sized_rate > _STEEP * stage.metrics.input_rate
+    least = stage.replicas + 2 if steep else 0
     for found in node_sets(stage, known, share):
         rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
         more = max(0, found.size - size)
@@ -110,7 +115,7 @@ def least_set(
             continue
         if set(found.nodes) != set(stage.nodes):
             best, best_rate, size = found, rate, found.size
-            if rate >= target:
+            if rate >= target and found.size >= least:
                 break
     return None if best is None else (best, best_rate)
 

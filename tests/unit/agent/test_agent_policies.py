@@ -216,6 +216,29 @@ def test_gesscale_spark_takes_the_least_set_that_sustains_the_rate(make, rate) -
         assert true_capacity(make, nodes, distances) == pytest.approx(max(sustained.values()), rel=0.02)
 
 
+def test_gesscale_spark_adds_two_when_the_load_rises_steeply_and_one_when_it_does_not(make) -> None:
+    one = true_capacity(make, ("pi1",), {"pi1": 0.0})
+    for rate, expected in ((0.5 * one, 3), (0.95 * one, 2)):
+        wanted = 1.05 * one
+        known = {"batches": make.samples, "needed_rate": wanted, "sized_rate": wanted}
+        world = make.scene(("pi1",), input_rate=rate, processed_rate=rate, known=known)
+        assert len(nodes_of(policy("gesscale-spark").decide(world.seen, world.known))) == expected
+
+
+def test_gesscale_spark_refuses_a_node_that_brings_too_little(make) -> None:
+    distances = {"pi1": 0.0, "pi2": 10.0, "pi3": 20.0, "pi4": 130.0}
+    three = true_capacity(make, ("pi1", "pi2", "pi3"), distances)
+    four = true_capacity(make, ("pi1", "pi2", "pi3", "pi4"), distances)
+    assert three < four < three * (1 + 0.6 / 4)
+    known = {"batches": make.samples, "needed_rate": 1.01 * three, "sized_rate": 1.01 * three}
+    world = make.scene(
+        ("pi1", "pi2", "pi3"), distances=distances, input_rate=three, processed_rate=three, known=known
+    )
+    assert policy("gesscale-spark").decide(world.seen, world.known).actions == ()
+    eager = policy("gesscale-spark", {"worth": 0.05})
+    assert len(nodes_of(eager.decide(world.seen, world.known))) == 4
+
+
 def test_gesscale_spark_refuses_a_node_that_would_lower_the_mst(make) -> None:
     distances = {"pi1": 0.0, "pi2": 0.0, "pi5": 900.0}
     world = make.scene(
