@@ -17,8 +17,9 @@ CMDLINE = "boot/firmware/cmdline.txt"
 class Board(Guest):
     """Boots with what cmdline.txt on its own disk says, as a Pi's firmware does."""
 
-    def __init__(self, image: Image, name: str) -> None:
+    def __init__(self, image: Image, name: str, cmdline: str) -> None:
         super().__init__(image, name, cpus=1, memory_mib=640)
+        self._first_cmdline = cmdline
         self.boots = 0
         self._off = threading.Event()
         self._powered = threading.Event()
@@ -45,6 +46,10 @@ class Board(Guest):
     def _qemu_argv(self, overlay: Path) -> list[str]:
         if not self.disk.exists():
             subprocess.run(["cp", "--sparse=always", str(self.image.disk), str(self.disk)], check=True)
+            flashed = self._folder / "cmdline.txt"
+            flashed.write_text(f"{self._first_cmdline}\n")
+            self._look_into_disk(f"mkdir {Path(CMDLINE).parent}")
+            self._look_into_disk(f"write {flashed} {CMDLINE}")
         self.kernel_options = self._cmdline()
         argv = []
         for word in super()._qemu_argv(overlay):
@@ -55,14 +60,19 @@ class Board(Guest):
         return argv
 
     def _cmdline(self) -> str:
-        asked = ["debugfs", "-R", f"cat {CMDLINE}", str(self.disk)]
-        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-        said = subprocess.run(
-            asked, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
-        )
-        found = said.stdout.strip()
+        found = self._look_into_disk(f"cat {CMDLINE}")
         # Where its disk and console are is the emulator's business.
         return " ".join(word for word in found.split() if not word.startswith(("root=", "console=")))
+
+    def _look_into_disk(self, request: str) -> str:
+        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+        return subprocess.run(
+            ["debugfs", "-w", "-R", request, str(self.disk)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PATH": path},
+        ).stdout
 
     def _firmware(self) -> None:
         """Start QEMU again whenever it ends by itself (`-no-reboot` makes it end at a reboot)."""

@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.vm.board import CMDLINE, Board
+from tests.vm.board import Board
 from tests.vm.image import Image
 
 FOGCTL = Path(sys.executable).with_name("fogctl")
@@ -79,26 +80,26 @@ def shelf(
 ) -> Iterator[Shelf]:
     folder = tmp_path_factory.mktemp("shelf")
     packages = fetch_packages(folder / "repo")
-    boards = [Board(image, name) for name in ("north", "south")]
+    # The faults: memory cgroups switched off, later a full disk and a wrong clock.
+    north = Board(image, "north", "root=/dev/vda console=ttyS0 cgroup_disable=memory")
+    south = Board(image, "south", "root=/dev/vda console=ttyS0")
+    boards = (north, south)
+
+    def ready(board: Board) -> str:
+        board.wait_until_up()
+        board.run(
+            "tar -C / -xf - && rm -f /etc/apt/sources.list.d/* && "
+            "echo 'deb [trusted=yes] file:/opt/repo ./' > /etc/apt/sources.list",
+            stdin=packages,
+        )
+        return snapshot(board)
+
     try:
         for board in boards:
             board.start()
-        for board in boards:
-            board.wait_until_up()
+        with ThreadPoolExecutor(len(boards)) as pool:
+            before = dict(zip((board.name for board in boards), pool.map(ready, boards), strict=True))
         say(f"two boards: up after {max(board.boot_seconds for board in boards):.0f} s")
-        for board in boards:
-            board.run(f"mkdir -p /{Path(CMDLINE).parent} && echo 'root=/dev/vda console=ttyS0' > /{CMDLINE}")
-            board.run(
-                "tar -C / -xf - && echo 'deb [trusted=yes] file:/opt/repo ./' > /etc/apt/sources.list",
-                stdin=packages,
-            )
-            board.run("rm -f /etc/apt/sources.list.d/*")
-        north, south = boards
-        # The faults: a command line without memory cgroups (it takes a boot), a full disk, a wrong clock.
-        north.run(f"echo 'root=/dev/vda console=ttyS0 cgroup_disable=memory' > /{CMDLINE} && sync")
-        north.cut_power()
-        north.give_power()
-        before = {board.name: snapshot(board) for board in boards}
         north.run("fallocate -l $(($(df --output=avail -B1 / | tail -1) - 300000000)) /root/filler")
         north.run("date --utc --set='2 days ago'")
         key = f"key={image.key}"

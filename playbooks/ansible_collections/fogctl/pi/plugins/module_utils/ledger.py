@@ -6,6 +6,7 @@ the files as they were. Restoring walks it backwards. It runs on the host, so it
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -202,16 +203,11 @@ class Ledger:
         if not check:
             fresh = path.with_name(f".{path.name}.fogctl")
             shutil.copyfile(original, fresh)
-            # A FAT boot partition knows neither owners nor modes.
-            for setting in (
-                lambda: os.chown(fresh, entry["uid"], entry["gid"]),
-                lambda: fresh.chmod(entry["mode"]),
-                lambda: os.utime(fresh, ns=(entry["mtime_ns"], entry["mtime_ns"])),
-            ):
-                try:
-                    setting()
-                except PermissionError:
-                    continue
+            with contextlib.suppress(PermissionError):  # a FAT boot partition knows neither owners nor modes
+                os.chown(fresh, entry["uid"], entry["gid"])
+            with contextlib.suppress(PermissionError):
+                fresh.chmod(entry["mode"])
+            os.utime(fresh, ns=(entry["mtime_ns"], entry["mtime_ns"]))
             fresh.replace(path)
             _sync_folder(path.parent)
         return f"restored {path}"
