@@ -47,7 +47,7 @@ class Server:
             transport.add_server_key(self.key)
             try:
                 transport.start_server(server=Doorman())
-            except (paramiko.SSHException, EOFError):
+            except (paramiko.SSHException, EOFError, OSError):  # a caller that hangs up early
                 continue
 
 
