@@ -25,6 +25,8 @@ class Done:
 
     playbooks: dict[str, dict[str, HostOutcome]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    stopped: bool = False
+    """Whether the other hosts were stopped because one had failed."""
 
 
 def chosen_playbooks(asked: Sequence[str] | None) -> list[str]:
@@ -92,6 +94,7 @@ def run_all(
         done.failures.update(outcome.failures)
         left = [host for host in left if host not in outcome.failures]
         control = next(node.name for node in bed.nodes if node.role is Role.control)
+        done.stopped = bool(done.failures) and not keep_going
         if done.failures and (not keep_going or not left or control in done.failures):
             break
     return done
@@ -138,8 +141,9 @@ def outcome_data(done: Done, dry_run: bool) -> dict[str, Any]:
 
 def outcome_view(done: Done, dry_run: bool) -> list[Any]:
     """What was done, for people: a line a host and playbook; in a dry run also each change."""
+    last = next(reversed(done.playbooks), None)
     rows = [
-        (name, host, each.changed, "failed" if each.failed else "done")
+        (name, host, each.changed, _word(each, done.stopped and name == last))
         for name, hosts in done.playbooks.items()
         for host, each in hosts.items()
     ]
@@ -150,3 +154,9 @@ def outcome_view(done: Done, dry_run: bool) -> list[Any]:
                 lines += [escaped(f"{host}: {name}: {change}") for change in each.changes]
         lines.append("dry run: nothing was changed")
     return lines
+
+
+def _word(host: HostOutcome, stopped: bool) -> str:
+    if host.failed is not None:
+        return "failed"
+    return "stopped" if stopped else "done"

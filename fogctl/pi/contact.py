@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ from fogctl.pi.known_hosts import HostKey, KnownHosts, changed_key, name_of
 from fogctl.testbed.model import SshHost
 
 CONNECT_TIMEOUT_S = 20
+
+# paramiko logs a traceback for every host that does not answer, from a thread; ours is the sentence.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True, slots=True)
