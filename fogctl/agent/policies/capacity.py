@@ -31,13 +31,15 @@ class Capacity:
 
     @classmethod
     def of(cls, stage: StageView, known: Knowledge, warm_up_s: float) -> Capacity | None:
-        """Of a stage as it is now; None before its first batch was seen.
+        """Of a stage as it is now; None before its first batch was seen, or while all were cold ones.
 
+        An executor's first batches take ten times as long as later ones: a model of them would add nodes.
         What it does at this moment bounds what the model may say: while overloaded the processed rate is the
         MST of the present set (unless that is still warming up), otherwise it is no more than that MST.
         """
         model = stage.known.model("batch")
-        if model is None or not stage.nodes:
+        cold = stage.since_grown_s < warm_up_s and all(s.weight < 1.0 for s in stage.known.batches)
+        if model is None or cold or not stage.nodes:
             return None
         plain = cls(model, known, stage.known.facts.rounds, stage.known.facts.freshness_s)
         predicted = plain.rate(stage.nodes, stage.share)

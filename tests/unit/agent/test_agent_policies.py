@@ -216,6 +216,18 @@ def test_gesscale_spark_takes_the_least_set_that_sustains_the_rate(make, rate) -
         assert true_capacity(make, nodes, distances) == pytest.approx(max(sustained.values()), rel=0.02)
 
 
+@pytest.mark.parametrize("name", ["gesscale-spark", "hybrid"])
+def test_cold_batches_alone_make_no_model_that_adds_nodes(make, name) -> None:
+    slow = (Sample(1, 0.0, 2.0, 20.0, 8, weight=0.2),)
+    known = {"batches": slow, "needed_rate": 30.0, "sized_rate": 30.0, "grown_at_s": make.now - 8.0}
+    cold = make.scene(("pi1",), input_rate=27.0, processed_rate=2.0, known=known)
+    assert policy(name).decide(cold.seen, cold.known).actions == ()
+    later = make.scene(
+        ("pi1",), input_rate=27.0, processed_rate=2.0, known={**known, "grown_at_s": make.now - 60.0}
+    )
+    assert policy(name).decide(later.seen, later.known).actions != ()
+
+
 def test_gesscale_spark_adds_two_when_the_load_rises_steeply_and_one_when_it_does_not(make) -> None:
     one = true_capacity(make, ("pi1",), {"pi1": 0.0})
     for rate, expected in ((0.5 * one, 3), (0.95 * one, 2)):
