@@ -34,6 +34,14 @@ Method = Literal["native", "sliced", "auto"]
 METHODS: tuple[Method, ...] = get_args(Method)
 _LONGEST_S = 1000 * 365 * 86_400
 
+# CPU time in microseconds on a PC's core with the settings of a stage, fitted to benchmarks/windows.py.
+ROW_US, ROW_COPY_US = 1.5, 1.57
+SLICE_US, SLICE_COPY_US = 12.7, 1.24
+WINDOW_US = 20.8
+BATCH_US = {"native": 227_000.0, "sliced": 420_000.0}
+LARGE_BATCH = 90_000.0
+"""Rows of a batch, where nothing else is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hop:
@@ -125,7 +133,7 @@ def auto(
     aggregates: Mapping[str, Aggregate],
     *,
     rows_per_slice: float,
-    rows_per_batch: float = math.inf,
+    rows_per_batch: float = LARGE_BATCH,
     append: bool = True,
 ) -> DataFrame:
     """By the method that costs less, as `choose` says."""
@@ -134,7 +142,7 @@ def auto(
 
 
 def choose(
-    hop: Hop, rows_per_slice: float, *, rows_per_batch: float = math.inf, append: bool = True
+    hop: Hop, rows_per_slice: float, *, rows_per_batch: float = LARGE_BATCH, append: bool = True
 ) -> Literal["native", "sliced"]:
     """The cheaper method where `rows_per_slice` rows of each key come in the length of a slide.
 
@@ -149,12 +157,12 @@ def choose(
     return "sliced" if worth_it else "native"
 
 
-def cost_ratio(hop: Hop, rows_per_slice: float, rows_per_batch: float = math.inf) -> float:
+def cost_ratio(hop: Hop, rows_per_slice: float, rows_per_batch: float = LARGE_BATCH) -> float:
     """What `native` costs, as a multiple of what `sliced` costs: CPU time of a row by a model.
 
     A row costs native a copy for each overlap. It costs sliced one visit, and its part of what a slice costs:
     to keep it in a state store and to copy it into each window. Both keep the windows. The constants are
-    fitted to benchmarks/windows.py (see docs/windows.md); only their ratios matter.
+    fitted to a benchmark (see docs/windows.md); only their ratios matter.
     """
     copies = hop.overlaps
     rows = (
@@ -166,12 +174,6 @@ def cost_ratio(hop: Hop, rows_per_slice: float, rows_per_batch: float = math.inf
     sliced_us = ROW_US + ROW_COPY_US + slices + windows + BATCH_US["sliced"] / rows_per_batch
     return native_us / sliced_us
 
-
-ROW_US, ROW_COPY_US = 1.0, 1.6
-SLICE_US, SLICE_COPY_US = 18.0, 1.6
-WINDOW_US = 17.0
-BATCH_US = {"native": 300_000.0, "sliced": 500_000.0}
-"""CPU time on a PC's core with the settings of a stage, in microseconds."""
 
 METHOD: Mapping[str, Windowed] = {"native": native, "sliced": sliced}
 """The two methods by name."""

@@ -71,7 +71,7 @@ def windowed(
     if method != "auto":
         return windows.METHOD[method](rows, "time", keys, hop, aggregates)
     expected = _amount(options, "rows_per_slice", 100.0)
-    batch = _amount(options, "rows_per_batch", math.inf)
+    batch = _amount(options, "rows_per_batch", windows.LARGE_BATCH)
     return windows.auto(rows, "time", keys, hop, aggregates, rows_per_slice=expected, rows_per_batch=batch)
 
 

@@ -54,6 +54,13 @@ def test_many_overlaps_and_rows_are_sliced_but_not_in_update_mode() -> None:
     assert choose(Hop(60, 1), 17, append=False) == "native"
 
 
+def test_small_batches_are_not_worth_a_second_operator() -> None:
+    assert choose(Hop(60, 1), 200, rows_per_batch=500) == "native"
+    assert choose(Hop(60, 1), 200, rows_per_batch=50_000) == "sliced"
+    with pytest.raises(ValueError, match="rows_per_batch must be more than 0"):
+        choose(Hop(60, 1), 200, rows_per_batch=0)
+
+
 def test_the_more_overlaps_or_rows_the_better_for_slices() -> None:
     rows = (0.5, 1, 2, 5, 17, 60, 200, 500, 1e4)
     overlaps = (1, 2, 5, 10, 20, 30, 60, 300)
