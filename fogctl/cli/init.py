@@ -119,7 +119,8 @@ def _init_boards(
     text = pi_init.draft(name, hosts)
     planned = pi_init.checked(text, file)
     draft = Draft({file.name: text}, 1.0, 1.0)
-    _refuse_overwriting(draft, file, planned.name, force)
+    if not pi_init.written_already(text, file):  # the same command again goes on where it ended
+        _refuse_overwriting(draft, file, planned.name, force)
     told = _facts(planned, draft, file, dry_run) | {"up": False}
     go_on = f"go on with: fogctl pi check --testbed {file}, then fogctl pi provision --testbed {file}"
     if dry_run:

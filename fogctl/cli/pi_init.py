@@ -42,6 +42,11 @@ def draft(name: str | None, hosts: Path) -> str:
     return hosts_file.yaml_text(hosts_file.read(text, str(hosts)), name or DEFAULT_NAME)
 
 
+def written_already(text: str, file: Path) -> bool:
+    """Whether the file holds exactly this."""
+    return file.is_file() and file.read_text(encoding="utf-8", errors="replace") == text
+
+
 def checked(text: str, file: Path) -> Testbed:
     """The testbed as it will be loaded again, before anything is written."""
     with tempfile.TemporaryDirectory(prefix="fogctl-init-") as scratch:

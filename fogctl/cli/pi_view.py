@@ -46,11 +46,12 @@ def findings_view(found: Preflight, fixable: Mapping[str, Any], fixed: bool) -> 
         (each.host, each.severity.value, each.about, each.what, each.fix + (" [--fix]" if each.safe else ""))
         for each in found.findings
     ]
-    lines: list[Any] = [
-        table(
-            None, ("host", "", "about", "found", "how to mend it"), [tuple(map(escaped, row)) for row in rows]
-        )
-    ]
+    made = table(
+        None, ("host", "", "about", "found", "how to mend it"), [tuple(map(escaped, row)) for row in rows]
+    )
+    for column in made.columns:
+        column.overflow = "fold"  # a command to type must not be cut short
+    lines: list[Any] = [made]
     stopping = {each.host for each in found.findings if each.severity.value == "block"}
     lines.append(
         f"{len(stopping)} of {hosts} hosts cannot become nodes like this"

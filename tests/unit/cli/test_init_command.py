@@ -131,6 +131,15 @@ def test_a_list_of_boards_becomes_a_testbed_file(here: Path) -> None:
     assert [host.address for host in made.hosts] == ["192.168.1.10", "pi1.local"]
 
 
+def test_the_same_list_again_goes_on_and_another_one_is_refused(here: Path) -> None:
+    arguments = ("shelf", "--kind", "k3s", "--hosts", "hosts.txt", "--no-up")
+    (here / "hosts.txt").write_text("cloud pi@192.168.1.10\n")
+    assert init(*arguments).exit_code == 0
+    assert init(*arguments).exit_code == 0
+    (here / "hosts.txt").write_text("cloud pi@192.168.1.11\n")
+    assert "exists already" in str(refused(*arguments))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
