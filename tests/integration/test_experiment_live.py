@@ -45,6 +45,16 @@ def test_an_experiment_runs_live_and_leaves_nothing_but_its_folder(
         view = _watched(
             child, [*fogctl_argv, "watch", "--testbed", name, "-o", "json"], environment, tmp_path
         )
+        # The broker dies in the middle of it: the supervisor starts it again, and nothing is lost.
+        broken = subprocess.run(
+            [*fogctl_argv, "fault", "kill", "broker", "--testbed", name],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert broken.returncode == 0, broken.stderr
         said, trouble = child.communicate(timeout=240)
     finally:
         if child.poll() is None:
@@ -70,9 +80,35 @@ def test_an_experiment_runs_live_and_leaves_nothing_but_its_folder(
     assert (folder / "report.html").stat().st_size > 20_000
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     assert any(event["what"] == "decision" and event["reason"] for event in events)
+    assert [event["fault"] for event in events if event["what"] == "fault"] == ["kill"]
+    assert any(event["what"] == "restarted" and event["service"] == "broker" for event in events)
     assert not (state_dir / name).exists()
     assert not list(Path("/var/run/netns").glob(f"fog-{name}-*"))
     print(f"replay p99 {manifest['parts'][0]['replay']['error_ms_p99']:.1f} ms, {manifest['mst_from']}")
+
+
+def test_latencies_that_are_off_refuse_the_run_with_exit_3_and_nothing_is_left(
+    tmp_path: Path, state_dir: Path, name: str, fogctl_argv: list[str]
+) -> None:
+    # No emulation is exact to a thousandth of a millisecond.
+    (tmp_path / "experiment.yaml").write_text(TEXT.format(name=name).replace("20ms", "0.001ms"))
+    ran = subprocess.run(
+        [*fogctl_argv, "experiment", "run", "experiment.yaml"],
+        cwd=tmp_path,
+        env={**os.environ, "FOGCTL_STATE_DIR": str(state_dir)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 3, ran.stderr
+    assert "the run is refused" in ran.stderr
+    [folder] = (tmp_path / "runs").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["network"]["ok"] is False
+    assert manifest["parts"][0]["state"] == "waiting"
+    assert not (state_dir / name).exists()
+    assert not list(Path("/var/run/netns").glob(f"fog-{name}-*"))
 
 
 def _watched(

@@ -24,7 +24,7 @@ def test_policies_lists_each_with_its_settings() -> None:
     assert found["thr-nlaware"]["settings"] == {
         "scale_out_above": 0.9,
         "scale_in_below": 0.5,
-        "utilisation": "cpu",
+        "utilisation": "load",
     }
     assert all(entry["what"] for entry in found.values())
 
