@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fogctl.cli.output import table
+from fogctl.cli.output import stderr, table
 from fogctl.cli.pi_view import escaped, task_progress
 from fogctl.config import source
 from fogctl.config.problems import choice_hint
@@ -113,8 +113,11 @@ def mend(bed: Testbed, known: KnownHosts, tags: Mapping[str, set[str]], keep_goi
         failures.update(done.failures)
         if failures and not keep_going:
             break
+    said = "\n".join(f"{host}: {why}" for host, why in failures.items())
     if failures and not keep_going:
-        raise FogError("\n".join(f"{host}: {why}" for host, why in failures.items()), exit_code=FAILED)
+        raise FogError(said, exit_code=FAILED)
+    if failures:
+        stderr().print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def outcome_data(done: Done, dry_run: bool) -> dict[str, Any]:

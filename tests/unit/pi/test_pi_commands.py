@@ -115,7 +115,12 @@ def test_tasks_that_touch_the_token_are_never_logged() -> None:
     for file in (COLLECTION / "roles/k3s/tasks").glob("*.yml"):
         for task in _tasks(yaml.safe_load(file.read_text())):
             text = json.dumps({key: value for key, value in task.items() if key not in ("name", "block")})
-            if "k3s_token" in text or "k3s.yaml" in text or "kubeconfig_file" in text:
+            if (
+                "k3s_token_file" in text
+                or ("k3s/token" in text and "token-file" not in text)
+                or "k3s.yaml" in text
+                or "kubeconfig_file" in text
+            ):
                 assert task.get("no_log") is True, task["name"]
 
 
