@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from fognetem.control import short_name
 
 from fogctl.errors import FAILED, FogError
 
@@ -18,16 +19,6 @@ from fogctl.errors import FAILED, FogError
 def stage_socket(state: Path, app: str, stage: str) -> Path:
     """Where the runner of a stage answers, in a testbed's state folder."""
     return state / "apps" / app / stage / "runner.sock"
-
-
-@contextlib.contextmanager
-def short_name(path: Path) -> Iterator[str]:
-    """Another name of a socket file, valid in the body: sockets take names of up to 107 bytes only."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 def ask(path: Path, request: dict[str, Any], timeout_s: float = 5.0) -> dict[str, Any]:

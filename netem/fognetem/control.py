@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -20,13 +22,24 @@ def socket_path(run_dir: str) -> str:
     return str(FilePath(run_dir, "delayline.sock"))
 
 
+@contextlib.contextmanager
+def short_name(path: str | FilePath) -> Iterator[str]:
+    """Another name of a socket file, valid in the body: sockets take names of up to 107 bytes only."""
+    folder = os.open(FilePath(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{FilePath(path).name}"
+    finally:
+        os.close(folder)
+
+
 def ask(run_dir: str, request: dict[str, Any], timeout_s: float = PATIENCE_S) -> dict[str, Any]:
     """One request, one answer. NetemError if no delay line answers or it refuses."""
     path = socket_path(run_dir)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as connection:
             connection.settimeout(timeout_s)
-            connection.connect(path)
+            with short_name(path) as name:
+                connection.connect(name)
             connection.sendall(json.dumps(request).encode() + b"\n")
             received = bytearray()
             while not received.endswith(b"\n"):

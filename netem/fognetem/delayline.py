@@ -19,6 +19,7 @@ from pathlib import Path as FilePath
 from time import monotonic_ns, sleep
 from typing import Any
 
+from fognetem.control import short_name
 from fognetem.endpoint import Endpoint
 from fognetem.errors import NetemError
 from fognetem.holding import DelayLine
@@ -152,7 +153,8 @@ def main(socket_path: str) -> None:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     os.umask(0o177)
     FilePath(socket_path).unlink(missing_ok=True)
-    listener.bind(socket_path)
+    with short_name(socket_path) as name:
+        listener.bind(name)
     listener.listen(64)
     facts = {
         "pid": os.getpid(),
