@@ -21,7 +21,7 @@ import pytest
 from tests.vm.board import Board
 from tests.vm.image import Image
 
-# These have not passed on a guest yet, so they must not stop anybody: run them, mend them, take the mark away.
+# These have not passed on a guest yet, so they stop nobody: run them, mend them, take the mark away.
 unproven = pytest.mark.skipif(
     "FOGCTL_VM_BOARDS" not in os.environ, reason="not proven on a guest yet: FOGCTL_VM_BOARDS=1 runs it"
 )
