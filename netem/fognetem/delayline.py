@@ -24,6 +24,7 @@ from fognetem.endpoint import Endpoint
 from fognetem.errors import NetemError
 from fognetem.holding import DelayLine
 from fognetem.lead import MAX_LEAD_NS, calibrate
+from fognetem.light_sleep import LightSleep
 from fognetem.linux import become_realtime
 from fognetem.matrix import LatencyMatrix
 from fognetem.path import Path
@@ -34,6 +35,8 @@ _BUSY_PACKETS, _CALM_PACKETS = 25, 8
 """From so many packets in a window on (5,000 a second), they are taken together rather than one by one, until
 there are so few: a wake-up for each packet would take the CPU away from whoever sends them."""
 _GATHER_S = 100e-6
+_QUIET_S = 1.0
+"""So long after the last packet CPUs may sleep deeply again."""
 
 
 class Server:
@@ -106,11 +109,15 @@ class Server:
         handlers, epoll = self._handlers, self._epoll
         waitable = [epoll]
         window_ns, taken, busy = monotonic_ns(), 0, False
+        light_sleep = LightSleep()
         following = self._line.release(self._early_ns)
         while True:
             if following is None:
-                select.select(waitable, (), ())
+                patience_s = _QUIET_S if light_sleep.wished else None
+                if not select.select(waitable, (), (), patience_s)[0]:
+                    light_sleep.end()
             else:
+                light_sleep.begin()
                 wake_ns = following - self._early_ns
                 left_ns = wake_ns - monotonic_ns()
                 # select, unlike epoll, waits with microsecond precision.
