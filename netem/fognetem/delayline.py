@@ -154,7 +154,10 @@ def main(socket_path: str) -> None:
     refused = become_realtime()
     if refused:
         print(refused, flush=True)
+    light_sleep = LightSleep()
+    light_sleep.begin()  # as when packets wait
     lead_ns, early_ns = calibrate()
+    light_sleep.end()
     print(f"a queued packet is {lead_ns / 1000:.0f} µs late, a timer {early_ns / 1000:.0f} µs", flush=True)
     line = DelayLine(endpoints, matrix, lead_ns)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
