@@ -1,6 +1,6 @@
 # fogctl: every target sets up what it needs and says what it installs.
 #   make demo   the main job on its embedded default      make test      unit and integration tests
-#   make lint   ruff, mypy                                make test-vm   the same tests in a QEMU guest
+#   make lint   ruff, mypy, ansible-lint                  make test-vm   the same tests in a QEMU guest
 #   make bench  speed and quality figures                 make lock      renew requirements.lock
 
 SHELL := /bin/sh
@@ -15,6 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	&& echo $$p && break; done)
 # What the virtual testbed and its tests call on the host: command=Debian package.
 HOST_TOOLS := ip=iproute2 iptables=iptables ping=iputils-ping mosquitto=mosquitto prometheus=prometheus
+COLLECTION := playbooks/ansible_collections/fogctl/pi
 # What the tests call besides.
 TEST_TOOLS := chromium=chromium
 # Debian packages start their services when they are installed; only the programs are wanted here.
@@ -88,6 +89,8 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/mypy --explicit-package-bases benchmarks
 	$(BIN)/mypy --explicit-package-bases tests/vm
+	cd $(COLLECTION) && PATH="$(CURDIR)/$(BIN):$$PATH" yamllint -s .
+	cd $(COLLECTION) && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks" ansible-lint --offline -q
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -18,13 +18,11 @@ from fogctl.metrics.direct import DirectReader
 from fogctl.metrics.values import WINDOW_S, NodeMetrics, Reader, StageMetrics
 from fogctl.runtime import app as apps
 from fogctl.runtime import fault_record
-from fogctl.runtime.deployment import Deployment, Replica
+from fogctl.runtime.deployment import BESIDE_HEAP_BYTES, Deployment, Replica
 from fogctl.runtime.operate import Apps, Say, quiet
 from fogctl.testbed.model import Role
 from fogctl.testbed.running import Running
 
-REPLICA_OVERHEAD_BYTES = 160 << 20
-"""What an executor takes beyond its heap, measured."""
 _NAP_S = 0.2
 
 
@@ -77,7 +75,7 @@ class LiveTarget:
                     stage.freshness_ms / 1e3,
                     stage.inputs,
                     stage.output,
-                    stage.memory_bytes + REPLICA_OVERHEAD_BYTES,
+                    stage.memory_bytes + BESIDE_HEAP_BYTES,
                     stage.slots,
                 )
                 for stage in loaded.stages

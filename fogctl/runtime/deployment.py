@@ -11,7 +11,7 @@ from fogctl.runtime.app import App
 from fogctl.testbed.model import Role, Testbed
 
 WHOLE = 1.0
-BESIDE_HEAP_BYTES = 200 << 20
+BESIDE_HEAP_BYTES = 160 << 20
 """What a replica needs beside its executor's heap at the least: the JVM's own memory."""
 
 

@@ -103,9 +103,10 @@ class StagePool:
         )
 
     def warm(self, node: str, give_up: threading.Event) -> None:
-        """Return when the executor on a node has done its first tasks, or after a while without a word."""
+        """Return when the executor on a node has done its first tasks, has ended, or after a while."""
+        pid = self.services.pid(self.pool.service(f"executor.{node}"))
         deadline = time.monotonic() + WARM_PATIENCE_S
-        while time.monotonic() < deadline and not give_up.is_set():
+        while time.monotonic() < deadline and not give_up.is_set() and (pid is None or alive(pid)):
             with contextlib.suppress(FogError):
                 if ask(self.socket, {"ask": "warm", "node": node})["warm"]:
                     return

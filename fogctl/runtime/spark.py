@@ -208,4 +208,5 @@ def settings(pool: Pool, *, executor_memory_mb: int, executor_cores: int, runtim
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
         "spark.log.level": "WARN",
+        "spark.executor.syncLogLevel.enabled": "true",
     }
