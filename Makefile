@@ -57,7 +57,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 demo: setup
-	@$(BIN)/fogctl demo
+	@$(BIN)/fogctl demo --tour
 
 test: test-unit test-integration
 
