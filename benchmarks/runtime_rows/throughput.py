@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from fogmodels.throughput import Sample, ThroughputModel, fit
 
@@ -82,7 +83,11 @@ def saturated(here: Bed, rows_a_batch: int, seconds: float) -> float:
 
 def _fits(samples: Sequence[Sample]) -> Iterator[Row]:
     models: dict[str, ThroughputModel] = {}
-    for form, fitted_target, unseen_target in (("batch", 5.0, 10.0), ("gesscale", None, None)):
+    targets: dict[Literal["batch", "gesscale"], tuple[float | None, float | None]] = {
+        "batch": (5.0, 10.0),
+        "gesscale": (None, None),
+    }
+    for form, (fitted_target, unseen_target) in targets.items():
         model = models[form] = fit(samples, form=form)
         fitted = [_error_percent(model, each) for each in samples]
         unseen = [
