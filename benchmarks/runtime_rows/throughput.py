@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 from fogmodels.throughput import Sample, ThroughputModel, fit
+from fogmodels.throughput.model import FormName
 
 from benchmarks.row import Row
 from benchmarks.runtime_rows.bed import Bed, Settings, bed
@@ -83,7 +83,7 @@ def saturated(here: Bed, rows_a_batch: int, seconds: float) -> float:
 
 def _fits(samples: Sequence[Sample]) -> Iterator[Row]:
     models: dict[str, ThroughputModel] = {}
-    targets: dict[Literal["batch", "gesscale"], tuple[float | None, float | None]] = {
+    targets: dict[FormName, tuple[float | None, float | None]] = {
         "batch": (5.0, 10.0),
         "gesscale": (None, None),
     }

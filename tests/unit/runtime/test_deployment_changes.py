@@ -168,12 +168,12 @@ def test_a_node_without_room_is_refused_with_its_figures() -> None:
     testbed = Testbed(
         "lab",
         Kind.virtual,
-        (Node("pi1", Role.edge, "s", "rpi4-2g", 0.2, 900 << 20),),
+        (Node("pi1", Role.edge, "s", "rpi4-2g", 0.2, 820 << 20),),
         LatencyMatrix(("pi1",)),
     )
     heaps = {("app", "parse"): 256 << 20, ("other", "parse"): 256 << 20}
     one = _on(Replica("pi1", 0.5))
     check_memory([one], heaps, testbed)
     other = Deployment("other", "app.yaml", one.stages)
-    with pytest.raises(FogError, match=r"pi1 has no room: its memory is 900 MiB, .* need 912 MiB"):
+    with pytest.raises(FogError, match=r"pi1 has no room: its memory is 820 MiB, .* need 832 MiB"):
         check_memory([one, other], heaps, testbed)
