@@ -114,8 +114,10 @@ class StagePool:
 
     def require(self, node: str) -> None:
         """FogError, with the executor's own words, if the replica on a node has ended again."""
+        # A driver may list an executor for seconds that is dead already.
+        service = self.pool.service(f"executor.{node}")
         deadline = time.monotonic() + STAYS_PATIENCE_S
-        while node not in self.nodes():
+        while self.services.pid(service) is None or node not in self.nodes():
             if time.monotonic() > deadline:
                 self._require_no_failure()
                 raise FogError(
