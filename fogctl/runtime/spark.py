@@ -191,6 +191,8 @@ def settings(pool: Pool, *, executor_memory_mb: int, executor_cores: int, runtim
         "spark.network.timeout": "8s",
         "spark.network.timeoutInterval": "2s",
         "spark.executor.heartbeatInterval": "2s",
+        # An executor that was cut off ends then and is started anew; by default it lingers for two minutes.
+        "spark.executor.heartbeat.maxFailures": "5",
         "spark.rpc.askTimeout": "8s",
         "spark.storage.blockManagerHeartbeatTimeoutMs": "8000",
         "spark.task.maxFailures": "8",
