@@ -147,18 +147,14 @@ def provision(
       fogctl pi provision -p prepare -p netem --keep-going
       fogctl pi provision --artefacts ./k3s-v1.36.4     without internet
     """
-    from fogctl.cli.pi_run import chosen_playbooks, outcome_data, outcome_view, run_all, variables
+    from fogctl.cli.pi_run import chosen_playbooks, run_and_tell, variables
 
     bed, hosts = load(testbed, only)
     playbooks = chosen_playbooks(playbook)
     given = variables(bed, settings, artefacts, "images" in (playbook or ()))
     known = KnownHosts(known_hosts.default_file())
     make_known(hosts, known, yes)
-    done = run_all(
-        bed, known, playbooks, [host.node for host in hosts], given, dry_run=dry_run, keep_going=keep_going
-    )
-    emit(output, outcome_data(done, dry_run), *outcome_view(done, dry_run))
-    stop_if_failed(done.failures)
+    run_and_tell(bed, known, playbooks, hosts, given, output, dry_run=dry_run, keep_going=keep_going)
 
 
 @app.command()
@@ -178,17 +174,13 @@ def reset(
       fogctl pi reset
       fogctl pi reset --only pi3
     """
-    from fogctl.cli.pi_run import outcome_data, outcome_view, run_all
+    from fogctl.cli.pi_run import run_and_tell
     from fogctl.pi.provision import RESET
 
     bed, hosts = load(testbed, only)
     known = KnownHosts(known_hosts.default_file())
     make_known(hosts, known, yes)
-    done = run_all(
-        bed, known, [RESET], [host.node for host in hosts], {}, dry_run=dry_run, keep_going=keep_going
-    )
-    emit(output, outcome_data(done, dry_run), *outcome_view(done, dry_run))
-    stop_if_failed(done.failures)
+    run_and_tell(bed, known, [RESET], hosts, {}, output, dry_run=dry_run, keep_going=keep_going)
 
 
 @app.command()
@@ -274,16 +266,6 @@ def examine(bed: Testbed, hosts: list[SshHost], known: KnownHosts) -> Any:
     expected = {node.name: titles[node.board] for node in bed.nodes if node.board in titles}
     with progress("asking the hosts") as show:
         return probe_all(hosts, known, expected, show)
-
-
-def stop_if_failed(failures: dict[str, str]) -> None:
-    """End with a sentence for each host that failed."""
-    if failures:
-        lines = [f"{host}: {why}" for host, why in failures.items()]
-        raise FogError(
-            "\n".join([*lines, "what is done stays done: mend this, then run the same command again"]),
-            exit_code=FAILED,
-        )
 
 
 def _stop_if_silent(silent: list[tuple[SshHost, str]]) -> None:

@@ -57,8 +57,16 @@ def checked(text: str, file: Path) -> Testbed:
 
 def bring_up(bed: Testbed, file: Path, wishes: Wishes, told: dict[str, Any], output: Format) -> None:
     """Trust, check and provision the boards; exit 3 before anything is changed if one is not fit."""
-    from fogctl.cli.pi import examine, make_known, stop_if_failed
-    from fogctl.cli.pi_run import chosen_playbooks, mend, outcome_data, outcome_view, run_all, variables
+    from fogctl.cli.pi import examine, make_known
+    from fogctl.cli.pi_run import (
+        chosen_playbooks,
+        mend,
+        outcome_data,
+        outcome_view,
+        run_all,
+        stop_if_failed,
+        variables,
+    )
     from fogctl.pi.findings import blocked, fixable
 
     given = variables(bed, wishes.settings, wishes.artefacts, images=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fogctl.cli.output import stderr, table
+from fogctl.cli.output import Format, emit, stderr, table
 from fogctl.cli.pi_view import escaped, task_progress
 from fogctl.config import source
 from fogctl.config.problems import choice_hint
@@ -16,7 +16,7 @@ from fogctl.pi.inventory import inventory
 from fogctl.pi.known_hosts import KnownHosts, settings_folder
 from fogctl.pi.outcome import HostOutcome
 from fogctl.pi.provision import PLAYBOOKS, Run, run
-from fogctl.testbed.model import Role, Testbed
+from fogctl.testbed.model import Role, SshHost, Testbed
 
 
 @dataclass(slots=True)
@@ -98,6 +98,34 @@ def run_all(
         if done.failures and (not keep_going or not left or control in done.failures):
             break
     return done
+
+
+def run_and_tell(
+    bed: Testbed,
+    known: KnownHosts,
+    playbooks: Sequence[str],
+    hosts: Sequence[SshHost],
+    given: Mapping[str, Any],
+    output: Format,
+    *,
+    dry_run: bool,
+    keep_going: bool,
+) -> None:
+    """Run playbooks in turn, say what came of it, and end with a sentence for each host that failed."""
+    nodes = [host.node for host in hosts]
+    done = run_all(bed, known, playbooks, nodes, given, dry_run=dry_run, keep_going=keep_going)
+    emit(output, outcome_data(done, dry_run), *outcome_view(done, dry_run))
+    stop_if_failed(done.failures)
+
+
+def stop_if_failed(failures: dict[str, str]) -> None:
+    """End with a sentence for each host that failed."""
+    if failures:
+        lines = [f"{host}: {why}" for host, why in failures.items()]
+        raise FogError(
+            "\n".join([*lines, "what is done stays done: mend this, then run the same command again"]),
+            exit_code=FAILED,
+        )
 
 
 def mend(bed: Testbed, known: KnownHosts, tags: Mapping[str, set[str]], keep_going: bool) -> None:
