@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ import pytest
 from fogapps.logs.lines import Line, lines
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from streamed_stage import stream_results
 
 from fogctl.runtime import local, realtime_plan
 from fogctl.runtime.app import App, Stage, load
@@ -214,34 +214,6 @@ def test_means_are_those_of_the_readings_and_counts_add_up(spark: SparkSession) 
 def test_a_window_that_is_no_time_is_refused(spark: SparkSession, given: str) -> None:
     with pytest.raises(ValueError, match="the option window_s is a number of seconds"):
         run_stage("sensors", "mean", [], options={"window_s": given})
-
-
-def stream_results(
-    spark: SparkSession, folder: Path, app: str, stage: str, batches: Sequence[Sequence[str]], **options: str
-) -> list[tuple[str, dict[str, Any]]]:
-    """What a real streaming query of the stage writes when the batches come one after the other."""
-    source = folder / "in"
-    source.mkdir()
-    for number, batch in enumerate(batches):
-        rows = [{"key": str(n), "value": value, "timestamp": "2026-05-02"} for n, value in enumerate(batch)]
-        file = source / f"{number}.json"
-        file.write_text("\n".join(map(json.dumps, rows)))
-        os.utime(file, (number, number))
-    loaded = load(app)
-    wanted = loaded.stage(stage)
-    stream = spark.readStream.schema(local.COLUMNS).option("maxFilesPerTrigger", 1).json(str(source))
-    result = load_function(loaded.code, wanted.function)(stream, {**dict(wanted.options), **options})
-    query = (
-        result.writeStream.format("memory")
-        .queryName(f"{app}_{stage}")
-        .outputMode(wanted.output_mode.value)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    rows = spark.table(f"{app}_{stage}").collect()
-    return [(row["key"], json.loads(row["value"])) for row in rows]
 
 
 def test_the_counter_writes_what_changed_in_each_batch(spark: SparkSession, tmp_path: Path) -> None:

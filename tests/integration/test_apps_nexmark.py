@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 from collections import Counter, defaultdict
@@ -17,6 +16,7 @@ from fogapps.nexmark.events import Event, events
 from fogapps.ospbench.flows import Flow, flows
 from fogapps.uc.readings import Reading, Sensors, readings
 from pyspark.sql import SparkSession
+from streamed_stage import stream_results
 
 from fogctl.runtime import local, realtime_plan
 from fogctl.runtime.app import load
@@ -65,30 +65,9 @@ def streamed(
     **options: str,
 ) -> list[dict[str, Any]]:
     """Results of a real streaming query over the records in four batches; `last` ends all that is open."""
-    source = folder / "in"
-    source.mkdir()
     size = -(-len(lines) // 4)
     batches = [lines[at : at + size] for at in range(0, len(lines), size)] + [last, last]
-    for number, part in enumerate(batches):
-        rows = [{"key": str(n), "value": value, "timestamp": "2026-05-02"} for n, value in enumerate(part)]
-        file = source / f"{number}.json"
-        file.write_text("\n".join(map(json.dumps, rows)))
-        os.utime(file, (number, number))
-    loaded = load(app)
-    wanted = loaded.stage(stage)
-    stream = spark.readStream.schema(local.COLUMNS).option("maxFilesPerTrigger", 1).json(str(source))
-    made = load_function(loaded.code, wanted.function)(stream, {**dict(wanted.options), **options})
-    name = f"{app}_{options.get('method', '')}".replace("-", "_")
-    query = (
-        made.writeStream.format("memory")
-        .queryName(name)
-        .outputMode(wanted.output_mode.value)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return [json.loads(row["value"]) for row in spark.table(name).collect()]
+    return [value for _, value in stream_results(spark, folder, app, stage, batches, **options)]
 
 
 def same(left: Sequence[dict[str, Any]], right: Sequence[dict[str, Any]]) -> bool:

@@ -260,6 +260,15 @@ class Guest:
         log = self._folder / "console.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "(none)"
 
+    def condition(self) -> str:
+        """What became of the machine, in words, for a test that lost it: QEMU, its log, the console."""
+        if self._qemu is None:
+            return f"{self.name} was never started"
+        ended = self._qemu.poll()
+        state = "QEMU still runs" if ended is None else f"QEMU ended with code {ended}"
+        log = (self._folder / "qemu.log").read_text(errors="replace").strip() or "(empty)"
+        return f"{self.name}: {state}\n--- QEMU's log\n{log}\n--- console\n{self.console_tail()}"
+
     def stop(self) -> None:
         """End QEMU, by its process id, and throw the disk away."""
         if self._qemu is None:

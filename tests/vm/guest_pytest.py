@@ -73,6 +73,7 @@ class GuestRun:
 
     def __init__(self, guest: Guest, tests: Sequence[str]) -> None:
         self.tests = tuple(tests)
+        self._guest = guest
         self._outcomes: dict[str, Outcome] = {}
         self._output: list[str] = []
         self._news = threading.Condition()
@@ -115,6 +116,14 @@ class GuestRun:
         """What the guest's pytest printed."""
         with self._news:
             return "".join(line for line in self._output if line.strip())
+
+    def lost(self) -> str:
+        """Why there is no result: how the connection ended, what became of the machine, the last words."""
+        code = self._process.poll()
+        return (
+            f"the guest's pytest ended without a result; ssh ended with code {code}\n"
+            f"{self._guest.condition()}\n--- pytest\n{self.output()[-2000:]}"
+        )
 
     def stop(self) -> None:
         """End the local end of the connection; the guest itself is thrown away."""

@@ -51,7 +51,7 @@ def test_in_guest(guest_test: str, guest_runs: list[GuestRun]) -> None:
     run = next(run for run in guest_runs if guest_test in run.tests)
     found = run.result(guest_test)
     if found is None:
-        pytest.fail(f"the guest's pytest ended without a result:\n{run.output()[-6000:]}", pytrace=False)
+        pytest.fail(run.lost(), pytrace=False)
     if found.outcome == "skipped":
         pytest.skip(f"in the guest: {found.text.strip()}")
     if found.outcome != "passed":
