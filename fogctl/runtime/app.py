@@ -39,6 +39,11 @@ class Stage:
     """Whether each input record comes out exactly once under its own key."""
     slots: int = 1
     """Tasks that one replica runs at a time."""
+    tasks: int | None = None
+    """Tasks that a batch is divided into at most; None: as many as its slots on all edge nodes."""
+    consumer: tuple[tuple[str, str], ...] = ()
+    producer: tuple[tuple[str, str], ...] = ()
+    """Settings of its Kafka clients that replace fogctl's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +165,9 @@ def _stage(entry: StageEntry) -> Stage:
         output_mode=entry.effective_output_mode,
         keeps_keys=entry.keeps_keys,
         slots=entry.slots,
+        tasks=entry.tasks,
+        consumer=tuple(sorted(entry.kafka.consumer.items())),
+        producer=tuple(sorted(entry.kafka.producer.items())),
     )
 
 
@@ -178,4 +186,7 @@ def as_json(stage: Stage) -> dict[str, Any]:
         "output_mode": stage.output_mode.value,
         "keeps_keys": stage.keeps_keys,
         "slots": stage.slots,
+        "tasks": stage.tasks,
+        "consumer": dict(stage.consumer),
+        "producer": dict(stage.producer),
     }

@@ -16,6 +16,10 @@ NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,30}$"
 LEAST_MEMORY = 64 << 20
 """Spark refuses a heap below one and a half times what it sets aside, which fogctl has at 32 MiB."""
 
+OWN_CLIENT_SETTINGS = ("bootstrap.servers", "group.id", "acks", "enable.auto.commit", "auto.offset.reset")
+OWN_CLIENT_PREFIXES = ("security.", "sasl.", "ssl.", "key.", "value.", "transactional.")
+"""Settings of Kafka's clients that decide where records come from and whether one can be lost."""
+
 MOVED = {
     "checkpoint": "fogctl keeps each stage's checkpoint itself, with the testbed's state (remove this key)",
     "trigger": "how a stage runs is told by mode and freshness (write mode: micro-batch or mode: real-time)",
@@ -60,18 +64,23 @@ def _option(raw: object) -> str:
     raise ValueError(f"an option is text, a number or true/false, not {shown}")
 
 
-def _partitions(raw: object) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int) or not 1 <= raw <= 1000:
-        shown = "nothing" if raw is None else quoted(str(raw))
-        raise ValueError(f"must be a whole number from 1 to 1000, not {shown}")
-    return raw
+def _count(most: int) -> BeforeValidator:
+    """Takes whole numbers from 1 to `most`."""
+
+    def parse(raw: object) -> int:
+        if isinstance(raw, bool) or not isinstance(raw, int) or not 1 <= raw <= most:
+            shown = "nothing" if raw is None else quoted(str(raw))
+            raise ValueError(f"must be a whole number from 1 to {most}, not {shown}")
+        return raw
+
+    return BeforeValidator(parse, json_schema_input_type=Annotated[int, Field(ge=1, le=most)])
 
 
-def _slots(raw: object) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int) or not 1 <= raw <= 64:
-        shown = "nothing" if raw is None else quoted(str(raw))
-        raise ValueError(f"must be a whole number from 1 to 64, not {shown}")
-    return raw
+def _client_settings(given: dict[str, str]) -> dict[str, str]:
+    for key in given:
+        if key in OWN_CLIENT_SETTINGS or key.startswith(OWN_CLIENT_PREFIXES):
+            raise ValueError(f"{quoted(key)} is set by fogctl, so that no record is lost (remove it)")
+    return given
 
 
 def _memory(raw: int) -> int:
@@ -82,17 +91,20 @@ def _memory(raw: int) -> int:
 
 Name = Annotated[str, BeforeValidator(app_name), WithJsonSchema({"type": "string", "pattern": NAME_PATTERN})]
 _Option = Annotated[str, BeforeValidator(_option), WithJsonSchema({"type": ["string", "number", "boolean"]})]
-_Partitions = Annotated[
-    int,
-    BeforeValidator(_partitions),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 1000}),
-]
+_Partitions = Annotated[int, _count(1000)]
+_Slots = Annotated[int, _count(64)]
+_ClientSettings = Annotated[dict[str, _Option], AfterValidator(_client_settings)]
 
-_Slots = Annotated[
-    int,
-    BeforeValidator(_slots),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 64}),
-]
+
+class ClientsEntry(Entry):
+    """Settings of a stage's Kafka clients in app.yaml, by Kafka's own names."""
+
+    consumer: _ClientSettings = Field(
+        default_factory=dict, examples=["{fetch.max.wait.ms: 500}"], description="of what reads its inputs"
+    )
+    producer: _ClientSettings = Field(
+        default_factory=dict, examples=["{linger.ms: 0}"], description="of what writes its output"
+    )
 
 
 class StageEntry(Entry):
@@ -113,6 +125,10 @@ class StageEntry(Entry):
         default=4,
         description="tasks a replica runs at a time: they share its CPU and wait for a far broker together",
     )
+    tasks: _Partitions | None = Field(
+        default=None,
+        description="tasks a batch is divided into at most; default: as many as its slots on all edge nodes",
+    )
     freshness: PositiveDelayMs = Field(
         default=5000.0,
         description="how long a batch may take; in real-time mode the time between checkpoints, at least 5s",
@@ -130,6 +146,9 @@ class StageEntry(Entry):
     keeps_keys: bool = Field(
         default=True,
         description="whether each input record comes out once under its own key, so that an audit can count",
+    )
+    kafka: ClientsEntry = Field(
+        default=ClientsEntry(), description="settings of its Kafka clients instead of fogctl's"
     )
     options: dict[str, _Option] = Field(default_factory=dict, description="handed to the function as text")
 

@@ -249,7 +249,8 @@ class StagePool:
             "stage": as_json(self.stage),
             "code": str(self.app.code),
             "origin": app_copy.origin(self.app.code),
-            "most_tasks": self.stage.slots * max(1, len(edge_nodes(self.running.testbed))),
+            "most_tasks": self.stage.tasks
+            or self.stage.slots * max(1, len(edge_nodes(self.running.testbed))),
             "settings": spark.settings(
                 self.pool,
                 executor_memory_mb=self._executor_mb,

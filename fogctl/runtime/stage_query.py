@@ -22,19 +22,19 @@ from fogctl.runtime.realtime import native_problem
 StageFunction = Callable[..., DataFrame]
 
 # A task's fetch and its flush each cost a round trip however much they carry, so each carries all it can.
-SOURCE = {
-    "kafka.fetch.max.wait.ms": "100",
-    "kafka.max.poll.records": "5000",
-    "kafka.max.partition.fetch.bytes": str(4 << 20),
-    "kafka.receive.buffer.bytes": str(1 << 20),
-    "kafka.request.timeout.ms": "10000",
-    "kafka.default.api.timeout.ms": "15000",
+CONSUMER = {
+    "fetch.max.wait.ms": "100",
+    "max.poll.records": "5000",
+    "max.partition.fetch.bytes": str(4 << 20),
+    "receive.buffer.bytes": str(1 << 20),
+    "request.timeout.ms": "10000",
+    "default.api.timeout.ms": "15000",
 }
-SINK = {
-    "kafka.acks": "all",
-    "kafka.batch.size": str(256 << 10),
-    "kafka.send.buffer.bytes": str(1 << 20),
-    "kafka.buffer.memory": str(16 << 20),
+PRODUCER = {
+    "acks": "all",
+    "batch.size": str(256 << 10),
+    "send.buffer.bytes": str(1 << 20),
+    "buffer.memory": str(16 << 20),
 }
 LINGER_MS = 50
 """In a micro-batch nobody waits for single records: the flush at a task's end sends the rest at once."""
@@ -59,12 +59,27 @@ class Spec:
     origin: str
     """The user's own file that `code` is a copy of."""
     most_tasks: int
-    """Slots it would have if it ran on every node: more tasks than that could never run at once."""
+    """Tasks a batch is divided into at most: by default its slots if it ran on every node, since more than
+    that could never run at once."""
 
     @property
     def real_time(self) -> bool:
         """Whether it takes records one by one instead of in batches."""
         return bool(self.stage["mode"] == "real-time")
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """How Spark's connector reads from Kafka."""
+        return self._for_connector({**CONSUMER, **self.stage["consumer"]})
+
+    @property
+    def sink_options(self) -> dict[str, str]:
+        """How Spark's connector writes to Kafka; whoever writes with the same shares its producer."""
+        linger = {"linger.ms": "0" if self.real_time else str(LINGER_MS)}
+        return self._for_connector({**PRODUCER, **linger, **self.stage["producer"]})
+
+    def _for_connector(self, client: Mapping[str, str]) -> dict[str, str]:
+        return {**self.kafka.for_spark(), **{f"kafka.{key}": value for key, value in client.items()}}
 
     @classmethod
     def read(cls, path: Path) -> Spec:
@@ -93,8 +108,7 @@ def source(session: SparkSession, spec: Spec, topic: str, max_rows: int) -> Data
     """A topic as a stream of key, value (text) and timestamp."""
     reader = (
         session.readStream.format("kafka")
-        .options(**spec.kafka.for_spark())
-        .options(**SOURCE)
+        .options(**spec.source_options)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
@@ -132,9 +146,7 @@ def start_query(session: SparkSession, spec: Spec, max_rows: int) -> StreamingQu
     writer = (
         result.writeStream.format("kafka")
         .queryName(f"{spec.app}.{spec.stage['name']}")
-        .options(**spec.kafka.for_spark())
-        .options(**SINK)
-        .option("kafka.linger.ms", "0" if spec.real_time else str(LINGER_MS))
+        .options(**spec.sink_options)
         .option("topic", spec.output_topic)
         .option("checkpointLocation", spec.checkpoint)
         .outputMode(spec.stage["output_mode"])

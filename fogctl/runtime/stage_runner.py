@@ -244,11 +244,8 @@ class Runner:
         try:
             warm_up.run(
                 self.session,
+                self.spec,
                 load_function(Path(self.spec.code), self.spec.stage["function"]),
-                len(self.spec.input_topics),
-                self.spec.stage["options"],
-                self.spec.kafka.for_spark(),
-                self.spec.warm_up_topic,
                 replicas * int(self.spec.settings["spark.executor.cores"]),
             )
         except Exception as error:

@@ -7,13 +7,11 @@ topic to topic as over real ones, except that nothing comes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from fogctl.runtime import realtime_plan
-from fogctl.runtime.stage_query import SINK, SOURCE
+from fogctl.runtime.stage_query import Spec, StageFunction
 
 _ROUNDS = 2
 _ROWS_PER_TASK = 20
@@ -21,35 +19,27 @@ _ROWS_PER_TASK = 20
 _PAUSE_MS = 150
 
 
-def run(
-    session: SparkSession,
-    function: Callable[..., DataFrame],
-    inputs: int,
-    options: Mapping[str, str],
-    kafka: Mapping[str, str],
-    topic: str,
-    tasks: int,
-) -> None:
+def run(session: SparkSession, spec: Spec, function: StageFunction, tasks: int) -> None:
     """Have every executor write to the warm-up's topic, and read it through the stage's function.
 
     ValueError for a function with Python parts: if those raise on made-up records, their tasks may stay in
     their slots for ever.
     """
+    inputs, options = len(spec.input_topics), spec.stage["options"]
+    sink = {**spec.sink_options, "topic": spec.warm_up_topic}
     if python := realtime_plan.facts(function(*([made_up(session, tasks)] * inputs), options)).python:
         raise ValueError(f"the function uses {', '.join(python)}")
-    made_up(session, tasks).select("key", "value").write.format("kafka").options(
-        **kafka, **SINK, topic=topic
-    ).save()
+    made_up(session, tasks).select("key", "value").write.format("kafka").options(**sink).save()
     for _ in range(_ROUNDS):
-        result = function(*([read_back(session, kafka, topic)] * inputs), options)
+        result = function(*([read_back(session, spec)] * inputs), options)
         # Spark does not know that no text is shorter than nothing, so it computes every row to find out.
         rows = result.select(f.col("key").cast("string"), f.col("value").cast("string"))
-        rows.where(f.length("value") < 0).write.format("kafka").options(**kafka, **SINK, topic=topic).save()
+        rows.where(f.length("value") < 0).write.format("kafka").options(**sink).save()
 
 
-def read_back(session: SparkSession, kafka: Mapping[str, str], topic: str) -> DataFrame:
+def read_back(session: SparkSession, spec: Spec) -> DataFrame:
     """The records of the warm-up's topic, as a stage gets its own."""
-    raw = session.read.format("kafka").options(**kafka, **SOURCE, subscribe=topic).load()
+    raw = session.read.format("kafka").options(**spec.source_options, subscribe=spec.warm_up_topic).load()
     return raw.select(f.col("key").cast("string"), f.col("value").cast("string"), f.col("timestamp"))
 
 

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from fogctl.config import schema, source
 from fogctl.config.schema import Schema
 from fogctl.errors import FogError
+from fogctl.metrics.stage_side import StageWatch
 from fogctl.runtime import app as apps
 from fogctl.runtime.app import App, Mode, OutputMode, as_json, load, shipped_apps
+from fogctl.runtime.kafka_config import KafkaConnection
+from fogctl.runtime.stage_query import Spec
 
 CODE = """
 def first(a, options): ...
@@ -95,6 +98,33 @@ def test_the_stage_runner_is_told_everything(write: Write) -> None:
     assert told["output_mode"] == "append"
 
 
+def test_settings_of_kafka_clients_replace_ours_and_reach_the_connector(write: Write) -> None:
+    text = "{consumer: {fetch.max.wait.ms: 500}, producer: {linger.ms: 0, compression.type: lz4}}"
+    stage = load(write(one_stage(kafka=text, tasks="3"))).stages[0]
+    assert stage.tasks == 3
+    told = Spec(
+        app="probe",
+        stage=as_json(stage),
+        code="",
+        settings={},
+        kafka=KafkaConnection("broker:9092"),
+        input_topics=(),
+        output_topic="",
+        warm_up_topic="",
+        checkpoint="",
+        socket="",
+        progress="",
+        watch=StageWatch("127.0.0.1", 0, KafkaConnection("broker:9092")),
+        origin="",
+        most_tasks=3,
+    )
+    assert told.source_options["kafka.fetch.max.wait.ms"] == "500"
+    assert told.source_options["kafka.max.poll.records"] == "5000"
+    assert told.source_options["kafka.bootstrap.servers"] == "broker:9092"
+    assert (told.sink_options["kafka.linger.ms"], told.sink_options["kafka.acks"]) == ("0", "all")
+    assert told.sink_options["kafka.compression.type"] == "lz4"
+
+
 def test_real_time_mode_writes_what_changed_by_default(write: Write) -> None:
     assert load(write(one_stage(mode="real-time"))).stages[0].output_mode is OutputMode.update
 
@@ -104,6 +134,10 @@ def test_real_time_mode_writes_what_changed_by_default(write: Write) -> None:
     [
         (one_stage(partitons="4"), 6, 'unknown key "partitons" (did you mean "partitions"?'),
         (one_stage(checkpoint="/tmp/x"), 6, "fogctl keeps each stage's checkpoint itself"),
+        (one_stage(tasks="0"), 6, "must be a whole number from 1 to 1000, not"),
+        (one_stage(kafka="{producer: {acks: 0}}"), 6, '"acks" is set by fogctl, so that no record is lost'),
+        (one_stage(kafka="{consumer: {sasl.jaas.config: x}}"), 6, "is set by fogctl"),
+        (one_stage(kafka="{consumers: {}}"), 6, 'did you mean "consumer"?'),
         (one_stage(trigger="5s"), 6, "how a stage runs is told by mode and freshness"),
         (one_stage(name="First"), 3, 'stages[0].name: "First" is not a name: use 1 to 31 lower-case letters'),
         (one_stage(output="4b"), 5, '(did you mean "b"?)'),
