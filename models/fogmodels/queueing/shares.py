@@ -71,8 +71,8 @@ def cheapest_shares(
     steps, stages = _checked(limits, levels)
     counted = _Counted(respond)
     top = steps[-1]
-    best: dict[str, float] | None = None
-    best_cost = inf
+    everything = dict.fromkeys(stages, top)
+    best, best_cost = dict(everything), top * len(stages)
 
     def meets(shares: Mapping[str, float], paths: Sequence[Path]) -> bool:
         return all(counted(path, shares)[0] <= limits[path] for path in paths)
@@ -95,12 +95,9 @@ def cheapest_shares(
                 descend(index + 1, shares, cost + share)
         shares[name] = top
 
-    everything = dict.fromkeys(stages, top)
     if not meets(everything, list(limits)):
         return None
     descend(0, everything, 0.0)
-    if best is None:  # pragma: no cover - all at the top was feasible
-        raise RuntimeError("branch and bound lost a feasible choice")
     return _result(limits, best, counted)
 
 

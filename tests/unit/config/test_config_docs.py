@@ -30,7 +30,9 @@ def test_the_table_of_boards_is_fresh() -> None:
 
 
 def test_the_board_in_the_docs_is_a_good_profile() -> None:
-    validate(source.parse(block(BOARDS, "yaml"), "docs/boards.md"), BoardFile)
+    text = block(BOARDS, "yaml")
+    made = validate(source.parse(text, "docs/boards.md"), BoardFile)
+    assert made.title in text
 
 
 def test_the_testbed_in_the_docs_loads_and_means_what_the_docs_say() -> None:

@@ -36,12 +36,12 @@ def test_the_schema_is_a_schema(which: Schema) -> None:
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.parent.name)
 def test_an_example_is_valid_by_the_schema(file: Path) -> None:
-    validator(Schema.testbed).validate(source.read(file).data)
+    assert [fault.message for fault in validator(Schema.testbed).iter_errors(source.read(file).data)] == []
 
 
 @pytest.mark.parametrize("file", PROFILES, ids=lambda file: file.stem)
 def test_a_board_profile_is_valid_by_the_schema(file: Path) -> None:
-    validator(Schema.board).validate(source.read(file).data)
+    assert [fault.message for fault in validator(Schema.board).iter_errors(source.read(file).data)] == []
 
 
 @pytest.mark.parametrize("file", [*EXAMPLES, *PROFILES], ids=lambda file: f"{file.parent.name}-{file.stem}")
