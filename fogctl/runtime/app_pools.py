@@ -54,12 +54,12 @@ class AppPools:
         )
 
     def make(self, wave: Sequence[Change]) -> None:
-        """Make changes at the same time: stages that start, replicas that are added; or any single one."""
+        """Make changes at the same time: what starts, or replicas that leave; or any single one."""
         match wave:
             case [SetShare(stage, replica)]:
                 self.by_stage[stage].limit(replica.node, replica.share)
-            case [RemoveReplica(stage, replica)]:
-                self.by_stage[stage].remove(replica.node)
+            case [RemoveReplica(), *_]:
+                together([functools.partial(self._remove, step) for step in wave])
             case [StopStage(stage)]:
                 self.by_stage[stage].stop()
             case _:
@@ -67,6 +67,11 @@ class AppPools:
                     [step for step in wave if isinstance(step, StartStage)],
                     [step for step in wave if isinstance(step, AddReplica)],
                 )
+
+    def _remove(self, step: Change, give_up: threading.Event) -> None:  # noqa: ARG002
+        """Take one replica away, whatever becomes of others that leave."""
+        assert isinstance(step, RemoveReplica)
+        self.by_stage[step.stage].remove(step.replica.node)
 
     def _start(self, stages: Sequence[StartStage], replicas: Sequence[AddReplica]) -> None:
         """Start stages and replicas together; no node's CPU is limited before all its replicas are ready."""

@@ -8,19 +8,20 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from fogctl.errors import FAILED, FogError
-from fogctl.runtime.deployment import AddReplica, Change, StartStage, StopStage, inverse
+from fogctl.runtime.deployment import AddReplica, Change, RemoveReplica, StartStage, StopStage, inverse
 
 Say = Callable[[str], None]
 Wave = Sequence[Change]
 Make = Callable[[Wave], None]
+TOGETHER = (StartStage | AddReplica, RemoveReplica)
+"""Kinds of changes that are made at the same time: what starts, and replicas that leave."""
 
 
 def waves(steps: Sequence[Change]) -> list[list[Change]]:
-    """The steps in their order; stages that start and replicas that are added go together where adjacent."""
+    """The steps in their order; those that go together, where adjacent, as one."""
     found: list[list[Change]] = []
     for step in steps:
-        starts = isinstance(step, StartStage | AddReplica)
-        if starts and found and isinstance(found[-1][0], StartStage | AddReplica):
+        if found and any(isinstance(step, kind) and isinstance(found[-1][0], kind) for kind in TOGETHER):
             found[-1].append(step)
         else:
             found.append([step])

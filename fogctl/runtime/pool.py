@@ -148,7 +148,7 @@ class StagePool:
             # Its last tasks belong to a batch, which may take as long as the freshness allows and more.
             deadline = time.monotonic() + max(10.0, 3 * self.stage.freshness_ms / 1000)
             while node in self.nodes() and time.monotonic() < deadline:
-                time.sleep(0.05)
+                time.sleep(_LOOK_EVERY_S)
         self.services.stop(name)
         self.running.remove_part(node, self.part)
         shutil.rmtree(self._blocks(node), ignore_errors=True)
@@ -169,7 +169,7 @@ class StagePool:
     def nodes(self) -> list[str]:
         """The nodes whose executors the driver has."""
         try:
-            return [executor["node"] for executor in self.status()["executors"]]
+            return [each["node"] for each in ask(self.socket, {"ask": "executors"})["executors"]]
         except (FogError, KeyError):
             return []
 

@@ -75,7 +75,7 @@ class Replicas:
         socket = stage_socket(self._folder, stage.app, stage.stage)
         ready = []
         try:
-            there = {executor["node"] for executor in ask(socket, {"ask": "status"})["executors"]}
+            there = {executor["node"] for executor in ask(socket, {"ask": "executors"})["executors"]}
             for node in (replica.node for replica in stage.replicas):
                 key = (stage.app, stage.stage, node)
                 if node not in there:

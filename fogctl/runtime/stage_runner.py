@@ -178,6 +178,8 @@ class Runner:
             return self._fix_bound(request["max_rows"])
         if ask == "warm":
             return {"warm": self._is_warm(request["node"])}
+        if ask == "executors":
+            return {"executors": self._executors()}
         if ask == "metrics":
             return {"metrics": self.metrics.as_json(request.get("window_s"))}
         with self.state.lock:
@@ -189,12 +191,15 @@ class Runner:
             "error": self.state.error,
             "max_rows": self.state.max_rows,
             "batch": self.bound.facts(),
-            "executors": executors(self.session)
-            if self.session is not None and self.state.state == "running"
-            else [],
+            "executors": self._executors(),
             "last": last,
             "metrics": self.metrics.as_json(),
         }
+
+    def _executors(self) -> list[dict[str, Any]]:
+        if self.session is None or self.state.state != "running":
+            return []
+        return executors(self.session)
 
     def _fix_bound(self, rows: int | None) -> dict[str, Any]:
         """Keep to so many rows a batch, for measurements; None: let the freshness bound decide again."""

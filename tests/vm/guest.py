@@ -260,6 +260,17 @@ class Guest:
         log = self._folder / "console.log"
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "(none)"
 
+    def alive(self) -> bool:
+        """Whether the machine still runs commands."""
+        runs = self._qemu is not None and self._qemu.poll() is None
+        return runs and self._ssh(["true"], 60).code == 0
+
+    def boot_again(self) -> None:
+        """A fresh machine in place of this one."""
+        self.stop()
+        self.start()
+        self.wait_until_up()
+
     def condition(self) -> str:
         """What became of the machine, in words, for a test that lost it: QEMU, its log, the console."""
         if self._qemu is None:

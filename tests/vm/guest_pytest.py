@@ -6,13 +6,13 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.vm.guest import Guest
 from tests.vm.guest_report import MARK
-from tests.vm.project import CHECKOUT, PYTHON
+from tests.vm.project import CHECKOUT, PYTHON, copy_project
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = "tests/integration"
@@ -69,19 +69,28 @@ def shares(tests: Sequence[str], guests: int) -> list[list[str]]:
 
 
 class GuestRun:
-    """One pytest process in the guest; `result` waits for a test's turn."""
+    """pytest in the guest; `result` waits for a test's turn.
 
-    def __init__(self, guest: Guest, tests: Sequence[str]) -> None:
+    An emulated machine may crash by itself. It is then replaced, once, and said to have been; tests that made
+    it crash would crash the next one too.
+    """
+
+    def __init__(self, guest: Guest, tests: Sequence[str], say: Callable[[str], None]) -> None:
         self.tests = tuple(tests)
         self._guest = guest
+        self._say = say
         self._outcomes: dict[str, Outcome] = {}
         self._output: list[str] = []
         self._news = threading.Condition()
-        self._ended = False
+        self._ended = self._replaced = False
+        self._start(tests)
+
+    def _start(self, tests: Sequence[str]) -> None:
         command = f"cd {CHECKOUT} && exec timeout -k 10 7200 {PYTHON} -m pytest -p tests.vm.guest_report -v"
         command += f" -o timeout={TEST_TIMEOUT_S} -o cache_dir=/tmp/pytest --rootdir={CHECKOUT} -- "
         quoted = " ".join("'" + test.replace("'", "'\\''") + "'" for test in tests)
-        self._process = guest.popen(["sh", "-c", command + quoted])
+        self._ended = False
+        self._process = self._guest.popen(["sh", "-c", command + quoted])
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -89,7 +98,8 @@ class GuestRun:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             with self._news:
-                if line.startswith(MARK):
+                # A machine that crashes may do so in the middle of a line.
+                if line.startswith(MARK) and line.endswith("\n"):
                     outcome = Outcome(**json.loads(line.removeprefix(MARK)))
                     self._outcomes[outcome.test] = outcome
                 else:
@@ -102,15 +112,27 @@ class GuestRun:
 
     def result(self, test: str) -> Outcome | None:
         """The test's outcome, waiting for it; None if the guest's pytest ended without one."""
-        with self._news:
-            self._news.wait_for(lambda: test in self._outcomes or self._ended)
-            return self._outcomes.get(test)
+        self._wait(lambda: test in self._outcomes)
+        return self._outcomes.get(test)
 
     def finish(self) -> list[Outcome]:
         """Every outcome, once the guest's pytest has ended."""
+        self._wait(lambda: False)
+        return list(self._outcomes.values())
+
+    def _wait(self, enough: Callable[[], bool]) -> None:
+        """Until there is enough, or pytest has ended; a machine that is gone by then is replaced once."""
         with self._news:
-            self._news.wait_for(lambda: self._ended)
-            return list(self._outcomes.values())
+            self._news.wait_for(lambda: enough() or self._ended)
+            left = [test for test in self.tests if test not in self._outcomes]
+        if not left or enough() or self._replaced or self._guest.alive():
+            return
+        self._replaced = True
+        self._say(f"{self.lost()}\n{self._guest.name}: booting again for the {len(left)} tests that are left")
+        self._guest.boot_again()
+        copy_project(self._guest)
+        self._start(left)
+        self._wait(enough)
 
     def output(self) -> str:
         """What the guest's pytest printed."""

@@ -36,13 +36,13 @@ def guest_runs(
     first, *others = shares(wanted, GUESTS)
     with ExitStack() as running:
         say(f"guest: running {len(first)} tests of {SUITE}")
-        runs = [GuestRun(guest, first)]
+        runs = [GuestRun(guest, first, say)]
         running.callback(runs[0].stop)
         for number, share in enumerate(others, start=2):
             other = running.enter_context(Guest(image, f"guest{number}"))
             copy_project(other)
             say(f"{other.name}: running {len(share)} tests of {SUITE}")
-            runs.append(GuestRun(other, share))
+            runs.append(GuestRun(other, share, say))
             running.callback(runs[-1].stop)
         yield runs
 

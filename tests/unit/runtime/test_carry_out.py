@@ -22,9 +22,10 @@ LESS = SetShare("parse", Replica("pi1", 0.5), 1.0)
 GONE = RemoveReplica("parse", Replica("pi9"))
 
 
-def test_what_starts_goes_together_and_the_rest_one_by_one() -> None:
-    steps = [StartStage("parse"), ONE, TWO, LESS, GONE, StartStage("count"), THREE]
-    assert waves(steps) == [steps[:3], [LESS], [GONE], steps[5:]]
+def test_what_starts_goes_together_what_leaves_too_and_the_rest_one_by_one() -> None:
+    gone_too = RemoveReplica("parse", Replica("pi8"))
+    steps = [StartStage("parse"), ONE, TWO, LESS, LESS, GONE, gone_too, StartStage("count"), THREE]
+    assert waves(steps) == [steps[:3], [LESS], [LESS], [GONE, gone_too], steps[7:]]
     assert waves([]) == []
 
 
