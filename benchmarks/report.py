@@ -88,6 +88,8 @@ def collect(name: str, rows: Callable[[], Iterable[Row]]) -> Part:
                 kept.append(row)
                 print(f"{name}: {row.what}: {figure(row.ours)} {row.unit}", file=sys.stderr, flush=True)
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error  # told in other words by what was interrupted
         traceback.print_exc()
         return Part(name, tuple(kept), time.process_time() - started, f"{type(error).__name__}: {error}")
     cpu_s = time.process_time() - started

@@ -13,6 +13,8 @@ from benchmarks.runtime_rows.bed import Bed, Settings, bed
 _RATE_PER_S = 40.0
 _AFTERWARDS_S = 6.0
 _SETTLING_S = 20.0
+_APART_S = 2.0
+"""Between two changes, so that what the second does to the output is not counted as the first's."""
 _CPU_CORES = 0.5
 """Two such nodes and what runs beside them fit on two cores; on a slower node an ordinary batch takes longer
 than a scale-in may."""
@@ -70,6 +72,7 @@ def _at(here: Bed, rtt_ms: float, times: int) -> Iterator[Row]:
 
 def _window(change: Callable[[], object]) -> Window:
     """From before a change until a while after it, in seconds of the clock."""
+    time.sleep(_APART_S)
     began = time.time()
     change()
     time.sleep(_AFTERWARDS_S)

@@ -101,7 +101,7 @@ def _look(row: Mapping[str, Any], stage: str, later_s: float, window_s: float) -
 
 
 def _takes(parts: Iterable[Iterable[Mapping[str, Any]]]) -> dict[str, list[float]]:
-    """Seconds that changes took: additions as they are, removals for each replica that went."""
+    """Seconds that changes took, by their direction; replicas that go together take as long as one."""
     found: dict[str, list[float]] = {}
     for part in parts:
         asked = {}
@@ -109,6 +109,5 @@ def _takes(parts: Iterable[Iterable[Mapping[str, Any]]]) -> dict[str, list[float
             if event.get("what") == "decision" and event.get("direction") in ("out", "in"):
                 asked[event.get("decision")] = event
             elif event.get("what") == "applied" and (decision := asked.get(event.get("decision"))):
-                count = max(1, int(decision.get("removed", 1))) if decision["direction"] == "in" else 1
-                found.setdefault(str(decision["direction"]), []).append(float(event["seconds"]) / count)
+                found.setdefault(str(decision["direction"]), []).append(float(event["seconds"]))
     return found

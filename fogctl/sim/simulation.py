@@ -236,17 +236,17 @@ class Simulation:
     def change(self, *wave: Change) -> None:
         """Make changes that belong together and let the time pass that they take; FogError if one cannot be.
 
-        Replicas that are added together start together and stall a stage once, as on a live testbed.
+        Replicas that are added together start together and stall a stage once, as on a live testbed; those
+        that leave together take as long as one.
         """
-        adding = [step for step in wave if isinstance(step, AddReplica)]
-        if adding:
+        if adding := [step for step in wave if isinstance(step, AddReplica)]:
             self._add(adding)
+        if leaving := [step for step in wave if isinstance(step, RemoveReplica)]:
+            self._remove(leaving)
         for step in wave:
             match step:
-                case AddReplica():
+                case AddReplica() | RemoveReplica():
                     pass
-                case RemoveReplica(stage, replica):
-                    self._remove(stage, replica.node)
                 case SetShare(stage, replica):
                     old = self.deployment.stage(stage)
                     self._place(old, tuple(replica if r.node == replica.node else r for r in old.replicas))
@@ -273,15 +273,19 @@ class Simulation:
             stalls = self.stages[stage].parameters.stalls
             self._stall(stage, stalls.out_s + stalls.first_trips * far_s, "out")
 
-    def _remove(self, stage: str, node: str) -> None:
-        if node not in self.deployment.stage(stage).nodes:
-            return  # undone before it had been added
-        stalls = self.stages[stage].parameters.stalls
-        self.advance(self.now_s + stalls.remove_takes_s)
-        old = self.deployment.stage(stage)
-        self._place(old, tuple(replica for replica in old.replicas if replica.node != node))
-        if node not in self._down:
-            self._stall(stage, stalls.in_s, "in")
+    def _remove(self, steps: Sequence[RemoveReplica]) -> None:
+        # One that was undone before it had been added is not there.
+        there = [step for step in steps if step.replica.node in self.deployment.stage(step.stage).nodes]
+        stages = list(dict.fromkeys(step.stage for step in there))
+        if not stages:
+            return
+        self.advance(self.now_s + max(self.stages[s].parameters.stalls.remove_takes_s for s in stages))
+        for stage in stages:
+            gone = {step.replica.node for step in there if step.stage == stage}
+            old = self.deployment.stage(stage)
+            self._place(old, tuple(replica for replica in old.replicas if replica.node not in gone))
+            if not gone <= self._down:
+                self._stall(stage, self.stages[stage].parameters.stalls.in_s, "in")
 
     # Inner workings
 
