@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from benchmarks.row import Row
 from benchmarks.runtime_rows.bed import Bed, Settings, bed
 from benchmarks.runtime_rows.throughput import saturated, warm
-from fogctl.runtime import app as apps
+from fogctl.runtime import app_variant
 from fogctl.runtime.app import App
 
 _NODES = ["pi1", "pi2"]
@@ -67,7 +64,7 @@ def rows(settings: Settings) -> Iterator[Row]:
         for choice in _CHOICES:
             for changed in (choice.made, choice.without):
                 if (key := repr(changed)) not in known:
-                    app = _variant(Path(folder, f"taxi{len(known)}"), changed)
+                    app = _variant(here.app, Path(folder, f"taxi{len(known)}"), changed)
                     known[key] = _rates(replace(here, app=app), rtts, _batches(changed))
             for place in known[repr(choice.without)]:
                 if place[1] not in choice.batches:
@@ -88,15 +85,10 @@ def _batches(changed: Mapping[str, Any]) -> list[int]:
     return sorted({size for choice in mine for size in choice.batches})
 
 
-def _variant(folder: Path, changed: Mapping[str, Any]) -> App:
-    """The taxi app with other keys in its stage, under the folder's name."""
-    taxi = apps.load("taxi")
-    file = yaml.safe_load(taxi.file.read_text())
-    (stage,) = file["stages"]
-    file |= {"name": folder.name, "stages": [{**stage, "options": {"work": _WORK}, **changed}]}
-    shutil.copytree(taxi.file.parent, folder)
-    (folder / "app.yaml").write_text(yaml.safe_dump(file))
-    return apps.load(folder)
+def _variant(app: App, folder: Path, changed: Mapping[str, Any]) -> App:
+    """The app with other keys in its stage, under the folder's name."""
+    keys = {"options": {"work": _WORK}, **changed}
+    return app_variant.write(app, folder, lambda stage: {**stage, **keys}, name=folder.name)
 
 
 def _rates(here: Bed, rtts: Sequence[float], sizes: Sequence[int]) -> dict[Place, float]:

@@ -16,6 +16,7 @@ COMMANDS = {
     "status": "fogctl.cli.testbed:status",
     "doctor": "fogctl.cli.testbed:doctor",
     "pi": "fogctl.cli.pi:app",
+    "image": "fogctl.cli.image:app",
     "exec": "fogctl.cli.testbed:execute",
     "net": "fogctl.cli.net:app",
     "board": "fogctl.cli.board:app",

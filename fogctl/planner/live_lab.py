@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from fogctl.config import source
-from fogctl.errors import FAILED, FogError
+from fogctl.errors import FogError
 from fogctl.planner.live import LiveMeasure
-from fogctl.runtime import app as app_files
+from fogctl.runtime import app_variant
 from fogctl.runtime.app import App
 from fogctl.runtime.operate import Apps
 from fogctl.testbed.model import Role
@@ -78,17 +74,5 @@ def require_absent(apps: Apps, app: App) -> None:
 
 def with_memory(app: App, memory_mb: float, folder: Path) -> App:
     """The app with so much memory for each executor: an app.yaml of its own in the folder."""
-    data = source.read(app.file, "app").data
-    data["code"] = app.code.name
-    for stage in data["stages"]:
-        stage["memory"] = f"{memory_mb:g}MiB"
-        options = dict(app.stage(stage["name"]).options)
-        stage["options"] = options
-    place = folder / f"{memory_mb:g}MiB"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(app.code, place / app.code.name)
-        (place / "app.yaml").write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
-    except OSError as error:
-        raise FogError(f"cannot be written: {error.strerror}", file=place, exit_code=FAILED) from None
-    return app_files.load(place)
+    memory = f"{memory_mb:g}MiB"
+    return app_variant.write(app, folder / memory, lambda stage: {**stage, "memory": memory})
