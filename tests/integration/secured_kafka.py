@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import subprocess
 import uuid
 from pathlib import Path
 
 from fogctl.java import require_java
 from fogctl.runtime import jars
+from fogctl.runtime.broker import cluster_identity
 from fogctl.runtime.service import Service, Services
 from fogctl.testbed.running import Running
 
@@ -73,7 +73,7 @@ def start(running: Running, services: Services, node: str, address: str, folder:
     small = [java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     small += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     small += ["-cp", ":".join(map(str, jars.class_path(jars.BROKER)))]
-    identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    identity = cluster_identity(uuid.uuid4())
     login = f'SCRAM-SHA-512=[name={USER},password="{PASSWORD}"]'
     subprocess.run(
         [*small, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings), "-S", login],
