@@ -23,7 +23,7 @@ benchmark: benchmark.yaml
 loads: [20, 1500]
 resources: [1]
 warm_up: 10s
-duration: 25s
+duration: 18s
 """
 
 
@@ -50,7 +50,7 @@ def test_more_replicas_than_nodes_are_refused(shared_testbed: SharedTestbed) -> 
 
 
 def test_the_highest_rate_that_is_sustained_is_measured(shared_testbed: SharedTestbed) -> None:
-    phases = ("--warm-up", "15", "--cool-down", "4", "--ramp-up", "6", "--observe", "20", "--trials", "3")
+    phases = ("--warm-up", "15", "--cool-down", "4", "--ramp-up", "6", "--observe", "15", "--trials", "3")
     found = json.loads(
         ok(
             shared_testbed.fogctl(

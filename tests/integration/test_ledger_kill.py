@@ -21,8 +21,8 @@ from fogctl.testbed.host import LinuxHost
 from fogctl.testbed.model import Kind, Node, Role
 from fogctl.testbed.virtual import Virtual, take_down
 
-RANDOM_POINTS = 20
-LEDGER_POINTS = 30
+RANDOM_POINTS = 10
+LEDGER_POINTS = 40
 DOWN_POINTS = 10
 FEWER = 5
 """An emulated processor needs ten to thirty times as long: there, every fifth point."""
