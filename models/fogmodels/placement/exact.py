@@ -16,6 +16,8 @@ from fogmodels.placement.vectors import VectorSpace, state_extent, vector_count,
 MOST_VECTORS = 60_000
 MOST_NUMBERS_LISTED = 12_000_000
 _SECONDS_PER_VECTOR, _SECONDS_PER_BIT = 7e-7, 6e-11
+SAME_SHARE = 1e-10
+"""Shares of limits that differ by less are one: thresholds relaxed together make ties up to rounding."""
 
 
 class Solver(Protocol):
@@ -96,7 +98,7 @@ class Ranked:
                 high = middle
             else:
                 low = middle + 1
-        points = front_ranks(self.reach, self._ranks_using(used, steps[low], ranks))
+        points = front_ranks(self.reach, self._ranks_using(used, steps[low] + SAME_SHARE, ranks))
         chosen = min(
             points,
             key=lambda q: (order_key(np.array([used[d][q[d]] for d in range(len(q))])), tuple(map(int, q))),

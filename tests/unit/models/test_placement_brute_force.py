@@ -12,7 +12,7 @@ from fogmodels.placement import Limits, Problem, Undecided, bounds, count_plans,
 from fogmodels.placement.bound import Relaxation
 from fogmodels.placement.costs import Scale
 from fogmodels.placement.searched import Searched
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 QUICK = settings(
@@ -280,8 +280,22 @@ def check_best(problem: Problem, judge: Judge, limits: Limits, best: Any) -> Non
         assert best.moves == judge.moves(rows(best))
 
 
+# CPU and I/O tie for the largest share, apart from rounding: the network decides.
+TIED = {
+    "operators": [
+        {"id": "a", "parallelism": 3, "cpu": 1.0, "io": 0.1, "net": 0.0},
+        {"id": "b", "parallelism": 1, "cpu": 2.5, "io": 0.0, "net": 0.0},
+        {"id": "c", "parallelism": 2, "cpu": 0.0, "io": 2.5, "net": 0.1},
+    ],
+    "edges": [["c", "a"]],
+    "workers": 2,
+    "slots": 4,
+}
+
+
 @QUICK
 @given(problems())
+@example(TIED)
 def test_identical_workers_agree_with_trying_every_plan(d: dict[str, Any]) -> None:
     check_everything(d)
 
