@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Figures of the streaming runtime beside their targets.")
     add = parser.add_argument
-    add("--quick", action="store_true", help="a glance in a quarter of an hour; too short for real figures")
+    add("--quick", action="store_true", help="a glance; too short for real figures")
     add("--only", action="append", choices=list(PARTS), metavar="PART", help=", ".join(PARTS))
     add("-o", "--output", choices=("table", "json"), default="table")
     add("--markdown", type=Path, metavar="FILE", help="also write the table as Markdown (between markers)")

@@ -59,7 +59,8 @@ class AppPools:
             case [SetShare(stage, replica)]:
                 self.by_stage[stage].limit(replica.node, replica.share)
             case [RemoveReplica(), *_]:
-                together([functools.partial(self._remove, step) for step in wave])
+                leaving = [step for step in wave if isinstance(step, RemoveReplica)]
+                together([functools.partial(self._remove, step) for step in leaving])
             case [StopStage(stage)]:
                 self.by_stage[stage].stop()
             case _:
@@ -68,9 +69,8 @@ class AppPools:
                     [step for step in wave if isinstance(step, AddReplica)],
                 )
 
-    def _remove(self, step: Change, give_up: threading.Event) -> None:  # noqa: ARG002
+    def _remove(self, step: RemoveReplica, give_up: threading.Event) -> None:  # noqa: ARG002
         """Take one replica away, whatever becomes of others that leave."""
-        assert isinstance(step, RemoveReplica)
         self.by_stage[step.stage].remove(step.replica.node)
 
     def _start(self, stages: Sequence[StartStage], replicas: Sequence[AddReplica]) -> None:
