@@ -114,17 +114,20 @@ def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
     with Replay(
         fogctl_argv, shared_testbed.folder, "rides.csv", "--app", "identity", "--speed", "20"
     ) as replay:
-        dry = would(fogctl, "scale", "identity", "copy", "--nodes", "pi1,pi2")
-        assert dry == ["add a replica of copy on pi2 at 100%"]
+        dry = would(fogctl, "scale", "identity", "copy", "--nodes", "pi1,pi2,pi3")
+        assert dry == [f"add a replica of copy on {node} at 100%" for node in ("pi2", "pi3")]
         assert nodes(bed) == ["pi1"]
-        assert scale(fogctl, "pi1,pi2") == dry
-        assert nodes(bed) == ["pi1", "pi2"]
+        assert scale(fogctl, "pi1,pi2,pi3") == dry
+        assert nodes(bed) == ["pi1", "pi2", "pi3"]
         ok(fogctl("app", "share", "identity", "copy", "50%"))
         refused = fogctl("app", "share", "identity", "copy", "150%")
         assert refused.returncode == 2
         assert "a share is more than 0 % and at most 100 %, not 150%" in refused.stderr
-        assert scale(fogctl, "pi2") == ["remove the replica of copy on pi1"]
+        assert scale(fogctl, "pi2") == [f"remove the replica of copy on {node}" for node in ("pi1", "pi3")]
         assert nodes(bed) == ["pi2"]
+        for gone in ("pi1", "pi3"):
+            assert Apps.on(bed).services.get(f"identity.copy.executor.{gone}") is None
+            assert not Path(bed.part_groups(gone, "identity-copy")[0]).exists()
         eventually(lambda: int(sent_numbers.read().sure.sum()) > 1000, "a thousand records are sent")
         replay.stop()
     result = audited(fogctl, "identity")
