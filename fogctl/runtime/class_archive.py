@@ -23,6 +23,8 @@ from fogctl.runtime import jars
 CLASSES = Path(__file__).with_name("spark.classes.gz")
 """Names of the classes that Master, executor and driver load, those of all of them first."""
 PATIENCE_S = 600.0
+KEPT = 2
+"""Archives, 200 MB each: two installations on one machine do not make theirs anew each time."""
 Say = Callable[[str], None]
 
 
@@ -57,12 +59,17 @@ def ensure(
             if not archive.is_file() and not failed.exists():
                 say("preparing class data for quick starts: once, about a minute")
                 _make(java, class_path, archive, failed, classes)
-                for old in where.glob("*.jsa"):
-                    if old != archive:
-                        old.unlink(missing_ok=True)  # of another Java or Spark; who maps it keeps it
+                _forget_old(where)
     except OSError:
         return None  # no room, or a cache that may not be written: it is only slower
     return archive if archive.is_file() else None
+
+
+def _forget_old(where: Path) -> None:
+    """Keep the newest archives: others are of a Java or Spark of the past. Who maps one keeps it."""
+    newest_first = sorted(where.glob("*.jsa"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for old in newest_first[KEPT:]:
+        old.unlink(missing_ok=True)
 
 
 def _make(java: Java, class_path: str, archive: Path, failed: Path, classes: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,12 +137,18 @@ def result_of(spec: Spec, inputs: list[DataFrame]) -> DataFrame:
     return result.select(col("key").cast("string"), col("value").cast("string"))
 
 
-def start_query(session: SparkSession, spec: Spec, max_rows: int) -> StreamingQuery:
-    """Build the stage's query and start it from its checkpoint."""
-    result = result_of(spec, [source(session, spec, topic, max_rows) for topic in spec.input_topics])
-    if not spec.real_time and spec.stage["partitions"] * len(spec.input_topics) > spec.most_tasks:
+def stream_of(session: SparkSession, spec: Spec, topics: Sequence[str], max_rows: int) -> DataFrame:
+    """The stage's results out of these topics, in as many tasks as it has use for."""
+    result = result_of(spec, [source(session, spec, topic, max_rows) for topic in topics])
+    if not spec.real_time and spec.stage["partitions"] * len(topics) > spec.most_tasks:
         # Tasks beyond the slots would run in waves, and each wave of a far replica costs its round trips.
         result = result.coalesce(spec.most_tasks)
+    return result
+
+
+def start_query(session: SparkSession, spec: Spec, max_rows: int) -> StreamingQuery:
+    """Build the stage's query and start it from its checkpoint."""
+    result = stream_of(session, spec, spec.input_topics, max_rows)
     writer = (
         result.writeStream.format("kafka")
         .queryName(f"{spec.app}.{spec.stage['name']}")

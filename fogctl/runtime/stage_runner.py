@@ -26,7 +26,7 @@ from fogctl.runtime import batch_bound, warm_up
 from fogctl.runtime.batch_bound import BatchBound
 from fogctl.runtime.control import serve
 from fogctl.runtime.stage_errors import explain
-from fogctl.runtime.stage_query import Spec, load_function, start_query
+from fogctl.runtime.stage_query import Spec, start_query
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 2.0, 30.0
 """How long a query that failed is left alone: longer each time, until a batch succeeds."""
@@ -237,10 +237,12 @@ class Runner:
         if self.session is None or self.state.state != "running":
             return False
         done = warm_up.tasks_done(self.session)
-        if done.get(node, 0) >= WARM_TASKS or (node in done and self._cannot_warm):
+        if self._warming.locked() or node not in done:
+            return False
+        if done[node] >= WARM_TASKS or self._cannot_warm:
             return True
         idle = not any(executor["tasks"] for executor in executors(self.session))
-        if node in done and idle and self._warming.acquire(blocking=False):
+        if idle and self._warming.acquire(blocking=False):
             threading.Thread(target=self._warm_up, args=(len(done),), daemon=True).start()
         return False
 
@@ -250,7 +252,6 @@ class Runner:
             warm_up.run(
                 self.session,
                 self.spec,
-                load_function(Path(self.spec.code), self.spec.stage["function"]),
                 replicas * int(self.spec.settings["spark.executor.cores"]),
             )
         except Exception as error:

@@ -1,46 +1,61 @@
-"""Warming up executors: a new one loads its classes while its node's CPU is not limited yet.
+"""Warming up executors: a new one loads and compiles its code while its node's CPU is not limited yet.
 
-Left to its first batch, that work would be done at a tenth of a core and hold everybody up for half a minute.
-A warm-up writes a few made-up records to a topic of its own and runs the stage's function over them, from
-topic to topic as over real ones, except that nothing comes out.
+Left to its first batches, that work would be done at a tenth of a core and hold everybody up for half a
+minute. A warm-up writes made-up records to a topic of its own and runs the stage's query over them, a few
+small batches from topic to topic. It is the same query, down to the code that Spark generates for it, so an
+executor has that code ready when the first real batch comes.
 """
 
 from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from fogctl.runtime import realtime_plan
-from fogctl.runtime.stage_query import Spec, StageFunction
+from fogctl.runtime.stage_query import Spec, result_of, stream_of
 
-_ROUNDS = 2
-_ROWS_PER_TASK = 20
+LONGEST_S = 6.0
+"""Far replicas take long for a batch: they have what they need after a few."""
+_BATCHES = 6
+_ROWS_PER_TASK = 60
 # Each task lasts long enough for the next one to go to another executor.
 _PAUSE_MS = 150
 
 
-def run(session: SparkSession, spec: Spec, function: StageFunction, tasks: int) -> None:
-    """Have every executor write to the warm-up's topic, and read it through the stage's function.
+def run(session: SparkSession, spec: Spec, tasks: int) -> None:
+    """Have every executor write to the warm-up's topic, and read it through the stage's query.
 
     ValueError for a function with Python parts: if those raise on made-up records, their tasks may stay in
     their slots for ever.
     """
-    inputs, options = len(spec.input_topics), spec.stage["options"]
+    inputs = len(spec.input_topics)
     sink = {**spec.sink_options, "topic": spec.warm_up_topic}
-    if python := realtime_plan.facts(function(*([made_up(session, tasks)] * inputs), options)).python:
+    if python := realtime_plan.facts(result_of(spec, [made_up(session, tasks)] * inputs)).python:
         raise ValueError(f"the function uses {', '.join(python)}")
     made_up(session, tasks).select("key", "value").write.format("kafka").options(**sink).save()
-    for _ in range(_ROUNDS):
-        result = function(*([read_back(session, spec)] * inputs), options)
-        # Spark does not know that no text is shorter than nothing, so it computes every row to find out.
-        rows = result.select(f.col("key").cast("string"), f.col("value").cast("string"))
-        rows.where(f.length("value") < 0).write.format("kafka").options(**sink).save()
-
-
-def read_back(session: SparkSession, spec: Spec) -> DataFrame:
-    """The records of the warm-up's topic, as a stage gets its own."""
-    raw = session.read.format("kafka").options(**spec.source_options, subscribe=spec.warm_up_topic).load()
-    return raw.select(f.col("key").cast("string"), f.col("value").cast("string"), f.col("timestamp"))
+    rows = max(1, tasks * _ROWS_PER_TASK // _BATCHES)
+    # Ends with the records that were there when it began: its own results go to the same topic.
+    # A session of its own: nobody who listens to the stage's query hears of it.
+    result = stream_of(session.newSession(), spec, [spec.warm_up_topic] * inputs, rows)
+    with tempfile.TemporaryDirectory(prefix="warm-up-", dir=Path(spec.checkpoint).parent) as checkpoint:
+        query = (
+            result.writeStream.format("kafka")
+            .options(**sink)
+            .option("checkpointLocation", checkpoint)
+            .outputMode(spec.stage["output_mode"])
+            .trigger(availableNow=True)
+            .start()
+        )
+        began = time.monotonic()
+        while query.isActive and time.monotonic() - began < LONGEST_S:
+            time.sleep(0.1)
+        query.stop()
+        if (failure := query.exception()) is not None:
+            raise failure
 
 
 def made_up(session: SparkSession, tasks: int) -> DataFrame:

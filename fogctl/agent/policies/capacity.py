@@ -67,6 +67,13 @@ class Capacity:
         return self.correction * rows / (fixed + rows * per_row)
 
 
+def nothing_known(stage: StageView) -> str:
+    """Why there is no capacity yet, in words."""
+    if not stage.known.batches:
+        return "no batch seen yet"
+    return "only batches of replicas that are warming up seen yet"
+
+
 def overloaded(stage: StageView, warm_up_s: float) -> bool:
     """Whether the stage falls behind although its replicas are at full speed."""
     return stage.known.overloaded and stage.since_grown_s >= warm_up_s

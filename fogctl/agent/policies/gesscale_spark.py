@@ -9,7 +9,7 @@ from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale
-from fogctl.agent.policies.capacity import Capacity, NodeSet, node_sets, overloaded
+from fogctl.agent.policies.capacity import Capacity, NodeSet, node_sets, nothing_known, overloaded
 from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
 
@@ -124,7 +124,7 @@ def first_step(stage: StageView, known: Knowledge, numbers: dict[str, float]) ->
     """Without a model: one nearest node more when overloaded, as Gesscale does; nothing is removed."""
     free = known.nearest_first(stage.free(stage.share))
     if not stage.known.overloaded:
-        return Plan.keep("no batch seen yet", numbers)
+        return Plan.keep(nothing_known(stage), numbers)
     if not stage.can_grow or not free:
         return Plan.keep("overloaded, but no node is left", numbers)
     nodes = (*stage.nodes, free[0])

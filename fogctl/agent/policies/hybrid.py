@@ -9,7 +9,7 @@ from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale, Share
-from fogctl.agent.policies.capacity import Capacity, node_sets, overloaded
+from fogctl.agent.policies.capacity import Capacity, node_sets, nothing_known, overloaded
 from fogctl.agent.policies.gesscale_spark import least_set
 from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
@@ -163,7 +163,7 @@ class Hybrid:
     ) -> Plan:
         """Without a model: all of the CPU when overloaded, then one nearest node more; nothing goes."""
         if not stage.known.overloaded:
-            return Plan.keep("no batch seen yet", numbers)
+            return Plan.keep(nothing_known(stage), numbers)
         if stage.share < largest - _SAME:
             actions = self._to_level(stage, 1.0)
             return Plan(actions, "overloaded and no model yet: all of the CPU", numbers, {"share": largest})

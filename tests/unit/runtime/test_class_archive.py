@@ -71,3 +71,8 @@ def test_what_cannot_be_made_is_tried_once(java: Java, small: Path, tmp_path: Pa
     for _ in range(2):
         assert class_archive.ensure(broken, "/no/such.jar", lambda _: None, small) is None
     assert (tmp_path / "tries").read_text().count("tried") == 1
+
+
+def test_two_installations_keep_theirs_and_older_ones_go(java: Java, small: Path) -> None:
+    made = [class_archive.ensure(java, f"/{name}.jar", lambda _: None, small) for name in "abc"]
+    assert [path is not None and path.is_file() for path in made] == [False, True, True]
