@@ -22,13 +22,14 @@ sys.path[0:1] = [str(ROOT)]
 from benchmarks.emulated import NEEDS_ROOT, idle_remarks, measure, without_root  # noqa: E402
 from benchmarks.report import Report, machine, publish  # noqa: E402
 from benchmarks.row import Row  # noqa: E402
-from benchmarks.runtime_rows import latency, mqtt, ready, stalls, throughput, tuning  # noqa: E402
+from benchmarks.runtime_rows import latency, mqtt, order, ready, stalls, throughput, tuning  # noqa: E402
 from benchmarks.runtime_rows.bed import Settings, remove_left  # noqa: E402
 
 PARTS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "ready": ready.rows,
     "stalls": stalls.rows,
     "throughput": throughput.rows,
+    "order": order.rows,
     "tuning": tuning.rows,
     "latency": latency.rows,
     "bridge": mqtt.rows,

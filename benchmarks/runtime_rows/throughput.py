@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from fogmodels.throughput import Sample, ThroughputModel, fit
 from fogmodels.throughput.model import FormName
@@ -16,6 +17,15 @@ _BACKLOG = 30_000
 _CPU_CORES = 0.25
 """Four such nodes leave a core to what runs beside them."""
 _WARM_S = 15.0
+UNSEEN = (
+    ((5.0, 30.0, 60.0, 150.0), 400),
+    ((5.0, 5.0, 200.0, 200.0), 600),
+    ((50.0, 50.0, 50.0, 50.0), 1200),
+    ((10.0, 60.0, 220.0), 500),
+    ((30.0, 30.0, 30.0), 1000),
+    ((20.0, 180.0), 300),
+)
+"""Node sets and batch sizes that no model was fitted to: round trips in ms, and rows."""
 
 
 def rows(settings: Settings) -> Iterator[Row]:
@@ -25,6 +35,8 @@ def rows(settings: Settings) -> Iterator[Row]:
     rtts = (5.0, 150.0) if settings.quick else (5.0, 100.0, 300.0)
     sizes = (200,) if settings.quick else (200, 800)
     with bed("taxi", max(replicas), rtt_ms=5, cpu_cores=_CPU_CORES) as here:
+        stage = here.app.stages[0]
+        tasks = max(1, stage.partitions // stage.slots)
         for count in replicas:
             nodes = [f"pi{number}" for number in range(1, count + 1)]
             if count == replicas[0]:
@@ -37,12 +49,24 @@ def rows(settings: Settings) -> Iterator[Row]:
                 here.set_rtts(dict.fromkeys(nodes, rtt_ms))
                 for rows_a_batch in sizes:
                     rate = saturated(here, rows_a_batch, 10 if settings.quick else 15)
-                    stage = here.app.stages[0]
-                    tasks = max(1, stage.partitions // stage.slots)
                     samples.append(Sample(count, rtt_ms, rate, rows_a_batch, tasks))
                     what = f"{count} replicas at {rtt_ms:g} ms, batches of {rows_a_batch}"
                     yield Row(what, rate, "records/s")
-        here.set_rtts(dict.fromkeys([f"pi{n}" for n in range(1, max(replicas) + 1)], 5.0))
+        afterwards = []
+        for set_ms, rows_a_batch in () if settings.quick else UNSEEN:
+            nodes = [f"pi{number}" for number in range(1, len(set_ms) + 1)]
+            here.apps.scale("taxi", "nearest", nodes)
+            here.set_rtts(dict(zip(nodes, set_ms, strict=True)))
+            rate = saturated(here, rows_a_batch, 15)
+            afterwards.append(Sample(len(nodes), max(set_ms), rate, rows_a_batch, tasks))
+            where = ", ".join(f"{rtt_ms:g}" for rtt_ms in set_ms)
+            what = f"afterwards: replicas at {where} ms, batches of {rows_a_batch}"
+            yield Row(what, rate, "records/s")
+        nodes = [f"pi{number}" for number in range(1, max(replicas) + 1)]
+        here.apps.scale("taxi", "nearest", nodes)
+        here.set_rtts(dict.fromkeys(nodes, 5.0))
+        if afterwards:
+            warm(here, sizes[-1])
         whole = None
         for share in (1.0, 0.5, 0.25):
             here.apps.share("taxi", "nearest", share)
@@ -50,7 +74,7 @@ def rows(settings: Settings) -> Iterator[Row]:
             whole = whole or rate
             note = f"{rate / whole:.0%} of the whole"
             yield Row(f"{max(replicas)} replicas with {share:.0%} of their CPU", rate, "records/s", note=note)
-    yield from _fits(samples)
+    yield from _fits(samples, afterwards)
 
 
 def warm(here: Bed, rows_a_batch: int) -> None:
@@ -63,13 +87,24 @@ def warm(here: Bed, rows_a_batch: int) -> None:
         before = now
 
 
+def refill(here: Bed, least: int) -> None:
+    """See to it that at least so many records wait."""
+    done = sum(each["numInputRows"] for each in here.progress())
+    if here.apps.sent(here.app.name) - done < least:
+        here.fill(_BACKLOG)
+
+
+def rate_of(batches: Sequence[dict[str, Any]]) -> float:
+    """Records a second of these batches."""
+    spent_ms = sum(each["durationMs"]["triggerExecution"] for each in batches)
+    return float(1e3 * sum(each["numInputRows"] for each in batches) / spent_ms)
+
+
 def saturated(here: Bed, rows_a_batch: int, seconds: float) -> float:
     """Records a second with a backlog and batches of this size; the first batch is left out."""
-    backlog = sum(each["numInputRows"] for each in here.progress())
-    if here.apps.sent(here.app.name) - backlog < 40 * rows_a_batch:
-        here.fill(_BACKLOG)
+    refill(here, 40 * rows_a_batch)
     here.ask({"ask": "batch", "max_rows": rows_a_batch})
-    found: list[dict[str, float]] = []
+    found: list[dict[str, Any]] = []
     for _ in range(6):  # far and slow: a window may see no whole batch
         found += here.batches(seconds)
         if len(found) >= 3:
@@ -77,11 +112,10 @@ def saturated(here: Bed, rows_a_batch: int, seconds: float) -> float:
     full = [each for each in found if each["numInputRows"] >= 0.8 * rows_a_batch][1:] or found
     if not full:
         raise RuntimeError(f"no batch within {6 * seconds:g} s")
-    spent = sum(each["durationMs"]["triggerExecution"] for each in full) / 1000  # type: ignore[index]
-    return sum(each["numInputRows"] for each in full) / spent
+    return rate_of(full)
 
 
-def _fits(samples: Sequence[Sample]) -> Iterator[Row]:
+def _fits(samples: Sequence[Sample], afterwards: Sequence[Sample]) -> Iterator[Row]:
     models: dict[str, ThroughputModel] = {}
     targets: dict[FormName, tuple[float | None, float | None]] = {
         "batch": (5.0, 10.0),
@@ -97,7 +131,10 @@ def _fits(samples: Sequence[Sample]) -> Iterator[Row]:
         for what, errors, target in (
             ("points it was fitted to", fitted, fitted_target),
             ("points left out one by one", unseen, unseen_target),
+            ("afterwards", [_error_percent(model, each) for each in afterwards], unseen_target),
         ):
+            if not errors:
+                continue
             note = f"worst {max(errors):.0f} %"
             yield Row(f"{form} form, {what}", sum(errors) / len(errors), "% off", target, note=note)
     _draw(samples, models)
