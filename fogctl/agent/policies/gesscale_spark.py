@@ -62,7 +62,8 @@ class GesscaleSpark:
             return replace(plan, remember={key: Surplus(at_s).to_memory()})
         fewer = fewer_nodes(stage, known, capacity, needed * (1.0 + self.spare))
         behind = backlog(stage.metrics, stage.known) > 0.0
-        spare = 0 if fewer is None or behind else stage.replicas - fewer.size
+        new = stage.since_grown_s < self.warm_up_s
+        spare = 0 if fewer is None or behind or new else stage.replicas - fewer.size
         surplus = Surplus.remembered(known.memory, key, at_s).after(at_s, spare)
         numbers |= {"spare": float(spare), "spare_node_seconds": surplus.node_seconds}
         remember = {key: surplus.to_memory()}
