@@ -9,14 +9,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from fogmodels.throughput import Sample, ThroughputModel, fit
+from fogmodels.throughput import Sample, fit
 
-SETTLED_S = 20.0
-"""After a change of nodes the metric window still holds batches of the old ones."""
+from fogctl.agent.policies.capacity import sustained
+
+SETTLED_WINDOWS = 2.0
+"""After a change of nodes the metric window still holds batches of the old ones, and then of cold ones."""
 MOST_SAMPLES = 200
 LEAST_ROWS = 5.0
-LEAST_SETS = 3
-"""A model of fewer node sets than this says nothing about others."""
+LEAST_SETS, LEAST_CONFIGURATIONS = 2, 3
+"""A model of fewer node sets, or of fewer at one share or another, says nothing about others."""
 SHARES: Final = tuple(step / 20 for step in range(2, 21))
 """The CPU shares that an ideal scaler could choose from."""
 
@@ -46,20 +48,19 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> Sustained:
         facts = manifest["stage_facts"][stage]
         # A replica with several slots runs as many tasks at a time: what counts is how often it has to.
         rounds = -(-int(facts["partitions"]) // int(facts.get("slots", 1)))
-        samples = samples_of(metrics, stage, rounds)
-        if len({(sample.replicas, sample.rtt_max_ms) for sample in samples}) < LEAST_SETS:
+        samples = samples_of(metrics, stage, rounds, SETTLED_WINDOWS * float(manifest["window_s"]))
+        sets = {(sample.replicas, sample.rtt_max_ms) for sample in samples}
+        configurations = {(sample.replicas, sample.rtt_max_ms, sample.share) for sample in samples}
+        if len(sets) < LEAST_SETS or len(configurations) < LEAST_CONFIGURATIONS:
             counts.append(f"{stage}: too few node sets were seen")
             continue
         model = fit(samples, "batch")
         counts.append(f"{stage}: {len(samples)} windows, noise {model.noise:.0%}")
         bound = float(facts["freshness_s"])
 
-        def mst(n: int, share: float, model: ThroughputModel, bound: float, rounds: int) -> float:
-            rows = max(1.0, model.batch_rows_within(bound, n, far[n - 1], rounds, share))
-            return float(model.mst(n, far[n - 1], rows, rounds, share))
-
         found[stage] = {
-            share: [mst(n, share, model, bound, rounds) for n in range(1, len(far) + 1)] for share in SHARES
+            share: [sustained(model, n, rtt_ms, rounds, share, bound) for n, rtt_ms in enumerate(far, 1)]
+            for share in SHARES
         }
     said = "; ".join(counts)
     known = f"a batch-time model of this run's batches ({said})" if found else f"not known ({said})"
@@ -84,7 +85,7 @@ def distances_by_node(manifest: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def samples_of(metrics: pa.Table, stage: str, partitions: int) -> list[Sample]:
+def samples_of(metrics: pa.Table, stage: str, partitions: int, settled_s: float) -> list[Sample]:
     """One sample for each settled second of a stage, thinned: rows over duration of the window's batches."""
     rows = metrics.filter(pc.and_(pc.equal(metrics["kind"], "stage"), pc.equal(metrics["name"], stage)))
     samples: list[Sample] = []
@@ -98,7 +99,7 @@ def samples_of(metrics: pa.Table, stage: str, partitions: int) -> list[Sample]:
             placed = (row["nodes"], row["share"])
             if placed != before:
                 changed_s, before = row["at_s"], placed
-            if row["at_s"] - changed_s < SETTLED_S or not row["batch_ms"] or not row["replicas"]:
+            if row["at_s"] - changed_s < settled_s or not row["batch_ms"] or not row["replicas"]:
                 continue
             if (row["batch_rows"] or 0.0) < LEAST_ROWS:
                 continue

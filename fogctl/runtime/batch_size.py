@@ -18,7 +18,7 @@ FIRST_ROWS_PER_SLOT = 50
 MOST_ROWS = 1_000_000
 MEMORY = 12
 """Batches that are remembered."""
-_TARGET = 0.9
+AIM = 0.9
 """Aim below the bound, so that ordinary scatter stays within it."""
 _FASTEST_STEP = 2.0
 _LEAST_STEP = 0.05
@@ -28,7 +28,7 @@ _ENOUGH = 0.5
 _OFF = 1.3
 """The newest batches differing by this factor from what the older ones foretold: something has changed."""
 _NEWEST = 3
-_LEAST_WORK = 0.25
+LEAST_WORK = 0.25
 """Of the fixed time: a bound that the fixed time alone uses up cannot be held, and smaller batches would only
 do less in the same time."""
 
@@ -52,6 +52,11 @@ class Cost:
     def duration_ms(self, rows: float) -> float:
         """What a batch of so many rows is expected to take."""
         return self.fixed_ms + self.row_ms * rows
+
+
+def room(freshness: float, fixed: float, scatter: float = 0.0) -> float:
+    """The time that a batch has for its rows, in the unit of the bound and of what it takes without any."""
+    return max(AIM * freshness / (1.0 + scatter) - fixed, LEAST_WORK * fixed)
 
 
 def first_limit(slots: int) -> int:
@@ -119,8 +124,7 @@ def _line(batches: Sequence[Batch]) -> Cost:
 
 
 def _fitting(cost: Cost, freshness_ms: float) -> float:
-    target = _TARGET * freshness_ms / (1 + cost.scatter)
-    return max(target - cost.fixed_ms, _LEAST_WORK * cost.fixed_ms) / cost.row_ms
+    return room(freshness_ms, cost.fixed_ms, cost.scatter) / cost.row_ms
 
 
 def _within(rows: float) -> int:

@@ -10,13 +10,10 @@ from typing import Any
 
 from fogmodels.throughput import ThroughputModel
 
+from fogctl.runtime import batch_size
+
 REFERENCE_MS = 100.0
 """At this round trip, theta changes nothing (as in `fogmodels.throughput`)."""
-
-AIM = 0.9
-"""Batches are kept this far below the freshness bound, so that ordinary scatter stays within it."""
-LEAST_WORK = 0.25
-"""Of the fixed time: smaller batches would only do less in the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,7 @@ class StageParameters:
         """The largest batch that the freshness bound allows: where the live rule (`batch_size`) settles."""
         fixed_s = self.fixed_s(replicas, partitions, rtt_ms, speed, slots)
         # The rule sees the median deviation of the batches, 0.67 of a standard deviation.
-        room_s = max(AIM * freshness_s / (1.0 + 0.67 * self.noise) - fixed_s, LEAST_WORK * fixed_s)
+        room_s = batch_size.room(freshness_s, fixed_s, 0.67 * self.noise)
         return max(1, int(room_s / self.per_row_s(replicas, partitions, speed) + 1e-9))
 
     def mst(

@@ -9,11 +9,8 @@ from fogmodels.throughput import ThroughputModel
 
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.stagewise import StageView
+from fogctl.runtime import batch_size
 
-FILL = 0.9
-"""The stage runner aims this much below the freshness bound."""
-LEAST_WORK = 0.25
-"""Where the fixed cost of a batch alone exceeds the bound, the runner gives rows this part of it."""
 _ROWS = 1000.0
 _FARTHEST_OFF = 2.0
 """A model is corrected by what is seen at present, but by no more than this factor."""
@@ -58,13 +55,26 @@ class Capacity:
         """The same for so many replicas, the farthest that far away."""
         if replicas == 0:
             return 0.0
-        # D is affine in the rows: a fixed time and a time for each row.
-        one = self.model.batch_seconds(replicas, rtt_max_ms, _ROWS, self.partitions, share)
-        two = self.model.batch_seconds(replicas, rtt_max_ms, 2 * _ROWS, self.partitions, share)
-        per_row = (two - one) / _ROWS
-        fixed = max(0.0, one - _ROWS * per_row)
-        rows = max(FILL * self.freshness_s - fixed, LEAST_WORK * fixed) / per_row
-        return self.correction * rows / (fixed + rows * per_row)
+        rate = sustained(self.model, replicas, rtt_max_ms, self.partitions, share, self.freshness_s)
+        return self.correction * rate
+
+
+def sustained(
+    model: ThroughputModel,
+    replicas: int,
+    rtt_max_ms: float,
+    partitions: int,
+    share: float,
+    freshness_s: float,
+) -> float:
+    """Records a second by a batch-time model, with batches as large as the stage runner makes them."""
+    # D is affine in the rows: a fixed time and a time for each row.
+    one = model.batch_seconds(replicas, rtt_max_ms, _ROWS, partitions, share)
+    two = model.batch_seconds(replicas, rtt_max_ms, 2 * _ROWS, partitions, share)
+    per_row = (two - one) / _ROWS
+    fixed = max(0.0, one - _ROWS * per_row)
+    room = batch_size.room(freshness_s, fixed)
+    return room / per_row / (fixed + room)
 
 
 def nothing_known(stage: StageView) -> str:

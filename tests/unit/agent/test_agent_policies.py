@@ -10,10 +10,10 @@ from fogmodels.throughput import Sample
 
 from fogctl.agent.knowledge import StageFacts
 from fogctl.agent.plan import Plan, Scale, Share
-from fogctl.agent.policies.capacity import FILL
 from fogctl.agent.policies.ds2 import target_rates
 from fogctl.agent.policies.scale_down import replicas_after, spare_percent
 from fogctl.agent.policy import make as policy
+from fogctl.runtime.batch_size import AIM
 
 FRESH_S = 5.0
 
@@ -30,7 +30,7 @@ def true_capacity(make, nodes: tuple[str, ...], distances: dict[str, float], sha
     n, rtt = len(nodes), max(distances[node] for node in nodes)
     fixed = 1.0 / make.batch_mst(n, rtt, 1e-9, share=share) * 1e-9
     per_row = 1.0 / (120.0 * share * n)
-    rows = max(FILL * FRESH_S - fixed, 0.25 * fixed) / per_row
+    rows = max(AIM * FRESH_S - fixed, 0.25 * fixed) / per_row
     return rows / (fixed + rows * per_row)
 
 

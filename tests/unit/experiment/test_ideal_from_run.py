@@ -45,7 +45,7 @@ every: 5s
         manifest = runner.run(loaded, SimPlant(loaded), folder, _Silent())
     truth = manifest["mst"]["nearest"]
     learned = ideal.from_metrics(manifest, folder.metrics())
-    used = {int(sample.replicas) for sample in ideal.samples_of(folder.metrics(), "nearest", 8)}
+    used = {int(sample.replicas) for sample in ideal.samples_of(folder.metrics(), "nearest", 8, 20.0)}
     assert len(used) >= 3
     assert "windows" in learned.source
     for n in used:
