@@ -57,7 +57,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 
 demo: setup
-	@$(BIN)/fogctl demo --tour
+	@$(BIN)/fogctl demo
 
 test: test-unit test-integration
 

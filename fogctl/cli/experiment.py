@@ -346,7 +346,7 @@ def _plant(experiment: Experiment, folder: RunFolder) -> Plant:
 
 
 def _steps(experiment: Experiment, folder: RunFolder) -> list[str]:
-    load = experiment.load(experiment.parts[0])
+    load = experiment.load(experiment.parts[0].seed)
     steps = [
         f"make the run folder {folder.path}",
         f"bring up testbed {experiment.testbed.name} ({experiment.testbed.kind.value}, "

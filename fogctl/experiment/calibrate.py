@@ -79,7 +79,7 @@ def part(experiment: Experiment) -> Part:
 
 def load(experiment: Experiment) -> Load:
     """The trace's records at one high rate for as long as the walk takes."""
-    whole = experiment.load(part(experiment))
+    whole = experiment.load(part(experiment).seed)
     rate = OVERLOAD * float(whole.offered().max())
     count = int(rate * duration_s(experiment))
 

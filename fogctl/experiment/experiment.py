@@ -89,9 +89,9 @@ class Experiment:
             for policy in self.policies
         ]
 
-    def load(self, part: Part) -> Load:
-        """What is sent: the same for every policy of a repetition."""
-        return loads.build(self.config.trace, part.seed, self.source.parent)
+    def load(self, seed: int) -> Load:
+        """What is sent in the repetition of that seed, the same for every policy."""
+        return loads.build(self.config.trace, seed, self.source.parent)
 
     def faults(self, load: Load) -> list[PlannedFault]:
         """What goes wrong during the replay of that load."""

@@ -95,7 +95,7 @@ def main(manifest_file: Path, key: str) -> None:
     if key == calibrate.part(experiment).key:
         load = calibrate.load(experiment)
     else:
-        load = experiment.load(next(part for part in experiment.parts if part.key == key))
+        load = experiment.load(next(part.seed for part in experiment.parts if part.key == key))
     running = Running.load(experiment.testbed.name)
     topics = [experiment.app.topic(stream) for stream in experiment.app.sources]
     if len(topics) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from fogctl.experiment import agent_store, calibrate, ideal
 from fogctl.experiment import manifest as manifests
 from fogctl.experiment.experiment import Experiment, Part, PolicyUse
 from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.load import Load
 from fogctl.experiment.metrics import RowWriter
 from fogctl.experiment.plant import Plant, Session
 from fogctl.experiment.recorder import PartLog, Recorder
@@ -58,8 +60,10 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
                 manifest["calibration"] = _calibrated(experiment, plant, folder)
                 folder.save_manifest(manifest)
             todo = [part for part in experiment.parts if manifests.state(manifest, part) != "done"]
-            for number, part in enumerate(todo, 1):
-                _part(experiment, plant, folder, manifest, part, watcher, (number, len(todo)))
+            for seed, parts in itertools.groupby(enumerate(todo, 1), key=lambda each: each[1].seed):
+                load = experiment.load(seed)
+                for number, part in parts:
+                    _part(experiment, plant, folder, manifest, part, load, watcher, (number, len(todo)))
         finally:
             plant.down(watcher.say)
     except OSError as error:
@@ -130,11 +134,11 @@ def _part(
     folder: RunFolder,
     manifest: dict[str, Any],
     part: Part,
+    load: Load,
     watcher: Watcher,
     place: tuple[int, int],
 ) -> None:
     """One policy in one repetition, from deployment to audit."""
-    load = experiment.load(part)
     entry = manifests.entry(manifest, part)
     entry.update(state="running", began=manifests.now(), attempt=int(entry["attempt"]) + 1)
     entry.update(trace_s=load.duration_s, records=load.records)

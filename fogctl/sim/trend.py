@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 
-_BLOCKS, _LOOKS = 10, 3
+_BLOCKS = 10
 _OFFSETS = tuple(block - (_BLOCKS - 1) / 2 for block in range(_BLOCKS))
 _SQUARES = sum(offset * offset for offset in _OFFSETS)
 _T95 = 2.306
@@ -18,20 +18,17 @@ def trend(
 ) -> tuple[float, float, float]:
     """Slope of the lag in records a second, with its 95 % interval; all 0 for no time at all.
 
-    The line goes through the means of ten blocks. Its error is that of the means, widened by their
-    correlation and by what the saw-tooth of the batches can do: teeth of `cycle_s`, as high as what arrives
-    meanwhile.
+    The line goes through ten looks. Its error is theirs, widened by their correlation and by what the
+    saw-tooth of the batches can do: teeth of `cycle_s`, as high as what arrives meanwhile.
     """
     length_s = end_s - start_s
     if length_s <= 0:
         return 0.0, 0.0, 0.0
-    step_s = length_s / (_BLOCKS * _LOOKS)
-    looks = [lag(start_s + (look + 1) * step_s) for look in range(_BLOCKS * _LOOKS)]
-    means = [sum(looks[i : i + _LOOKS]) / _LOOKS for i in range(0, len(looks), _LOOKS)]
-    middle = sum(means) / _BLOCKS
     block_s = length_s / _BLOCKS
-    slope = sum(o * m for o, m in zip(_OFFSETS, means, strict=True)) / _SQUARES / block_s
-    rest = [m - middle - slope * block_s * o for o, m in zip(_OFFSETS, means, strict=True)]
+    looks = [lag(start_s + (block + 1) * block_s) for block in range(_BLOCKS)]
+    middle = sum(looks) / _BLOCKS
+    slope = sum(o * m for o, m in zip(_OFFSETS, looks, strict=True)) / _SQUARES / block_s
+    rest = [m - middle - slope * block_s * o for o, m in zip(_OFFSETS, looks, strict=True)]
     squares = sum(r * r for r in rest)
     error = math.sqrt(squares / (_BLOCKS - 2) / _SQUARES) / block_s
     if squares > 0:

@@ -67,12 +67,11 @@ def lag_trend(
         _not_negative("cycle_s", cycle_s)
     kept = times >= times[0] + warmup_s
     times, lag = times[kept], lag[kept]
-    if len(np.unique(times)) < 3:
-        raise ValueError(f"A trend needs at least 3 samples at different times, not {len(np.unique(times))}.")
+    different = int(np.count_nonzero(np.diff(times))) + min(1, len(times))
+    if different < 3:
+        raise ValueError(f"A trend needs at least 3 samples at different times, not {different}.")
 
-    blocks = np.array_split(np.arange(len(times)), min(_BLOCKS, len(times)))
-    t = np.array([times[b].mean() for b in blocks])
-    y = np.array([lag[b].mean() for b in blocks])
+    t, y = _block_means(times), _block_means(lag)
     off = t - t.mean()
     slope = float(off @ (y - y.mean())) / float(off @ off)
     rest = y - y.mean() - slope * off
@@ -120,6 +119,13 @@ def lag_trend_ratio(
     met = trend.slope_per_s <= threshold
     certain = trend.high <= threshold if met else trend.low > threshold
     return Objective(met, certain, threshold, trend)
+
+
+def _block_means(values: Vector) -> Vector:
+    """The means of ten blocks; few values are their own."""
+    if len(values) <= _BLOCKS:
+        return values
+    return np.array([block.mean() for block in np.array_split(values, _BLOCKS)])
 
 
 def _correlation_factor(rest: Vector) -> float:

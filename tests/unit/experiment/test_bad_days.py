@@ -107,7 +107,7 @@ def test_a_trace_out_of_order_is_sorted_and_the_run_is_the_same(tmp_path: Path) 
     for file in lines:
         text = TEXT.replace(f"  make:{old}", f"  file: {file.name}")
         experiment = loaded(tmp_path, text)
-        found.append(experiment.load(experiment.parts[0]).due_s)
+        found.append(experiment.load(experiment.parts[0].seed).due_s)
     assert np.array_equal(found[0], found[1])
     assert (np.diff(found[1]) >= 0).all()
 
@@ -118,7 +118,7 @@ def test_a_trace_cut_short_in_the_middle_of_a_line_is_used_up_to_there(tmp_path:
     (tmp_path / "rides.csv").write_text(whole[: len(whole) // 2])
     old = TEXT.split("  make:")[1].split("\n")[0]
     experiment = loaded(tmp_path, TEXT.replace(f"  make:{old}", "  file: rides.csv"))
-    load = experiment.load(experiment.parts[0])
+    load = experiment.load(experiment.parts[0].seed)
     assert load.records == pytest.approx(whole.count("\n") / 2, rel=0.1)
     manifest, _ = ran(replace(experiment, policies=experiment.policies[:1]), tmp_path / "run")
     assert manifest["parts"][0]["audit"]["lost"] == 0

@@ -45,7 +45,7 @@ def test_a_shipped_experiment_loads_and_is_valid_by_its_schema(name: str) -> Non
 
 def test_shipped_gesscale_has_the_rate_of_the_paper_and_fits_in_fifteen_minutes() -> None:
     found = experiment.load("gesscale")
-    load = found.load(found.parts[0])
+    load = found.load(found.parts[0].seed)
     assert load.duration_s <= 900
     # About a million rides in two days, ten times faster, three records each.
     assert load.records / load.duration_s == pytest.approx(1_000_000 * 3 * 10 / 172_800, rel=0.05)
@@ -91,7 +91,7 @@ def test_a_mistake_is_named_with_file_line_key_and_fix(tmp_path: Path, old: str,
 
 def test_repetitions_differ_in_their_trace_and_policies_do_not(tmp_path: Path) -> None:
     found = loaded(tmp_path, GOOD + "repetitions: 2\n")
-    first, second, third, _ = (found.load(part).due_s for part in found.parts)
+    first, second, third, _ = (found.load(part.seed).due_s for part in found.parts)
     assert np.array_equal(first, second)
     assert not np.array_equal(first[:100], third[:100])
 
@@ -112,7 +112,7 @@ def test_recorded_arrivals_are_played_at_the_rate_asked_for(tmp_path: Path) -> N
     np.save(tmp_path / "times.npy", np.cumsum(np.random.default_rng(1).exponential(3.0, 500)))
     trace = "trace:\n  recorded: {file: times.npy, rate: 20}\n"
     found = loaded(tmp_path, GOOD[: GOOD.index("trace:")] + trace + "policies: [mead]\n")
-    load = found.load(found.parts[0])
+    load = found.load(found.parts[0].seed)
     assert load.records / load.duration_s == pytest.approx(20, rel=0.02)
 
 
