@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, RootModel, WithJsonSchema, model_validator
 
 from fogctl.config.fields import Entry, InstantS, LossFraction, PositiveDelayMs
 from fogctl.config.units import quoted
@@ -77,7 +77,9 @@ Positive = Annotated[
     float, BeforeValidator(_positive), WithJsonSchema({"type": "number", "exclusiveMinimum": 0})
 ]
 Values = Annotated[list[Positive], Field(min_length=1, max_length=MOST_VALUES), AfterValidator(_ascending)]
-Name = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": _NAME.pattern})]
+Name = Annotated[
+    str, BeforeValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"})
+]
 
 
 class Simulated(Entry):
@@ -201,3 +203,7 @@ class ExecutionFile(Entry):
         if self.repetitions % 2 == 0:
             raise ValueError(f"repetitions must be odd, or {self.repetitions} of them may be undecided")
         return self
+
+
+class BenchFile(RootModel[BenchmarkFile | ExecutionFile]):
+    """Either file of a benchmark: what is measured (benchmark.yaml), or how often (execution.yaml)."""

@@ -17,11 +17,14 @@ def schema(
         Path | None, typer.Option("--to", help="Write it to this file instead of printing it.")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of testbed.yaml, app.yaml, experiment.yaml or a board, for editors.
+    """Print the JSON Schema of testbed.yaml, app.yaml, experiment.yaml, a board or a benchmark, for editors.
+
+    The one of `bench` is for both files of a benchmark, benchmark.yaml and execution.yaml.
 
     \b
-    Example:
+    Examples:
       fogctl schema testbed --to testbed.schema.json
+      fogctl schema bench --to bench.schema.json
     """
     text = schemas.text(which)
     if to is None:

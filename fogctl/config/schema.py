@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from fogctl.bench.bench_file import BenchFile
 from fogctl.config.boards import BoardFile
 from fogctl.config.testbed_file import TestbedFile
 from fogctl.experiment.experiment_file import ExperimentFile
@@ -21,6 +22,7 @@ class Schema(StrEnum):
     board = "board"
     app = "app"
     experiment = "experiment"
+    bench = "bench"
 
 
 _MODELS: dict[Schema, type[BaseModel]] = {
@@ -28,12 +30,14 @@ _MODELS: dict[Schema, type[BaseModel]] = {
     Schema.board: BoardFile,
     Schema.app: AppFile,
     Schema.experiment: ExperimentFile,
+    Schema.bench: BenchFile,
 }
 _TITLES = {
     Schema.testbed: "fogctl testbed.yaml",
     Schema.board: "fogctl board profile",
     Schema.app: "fogctl app.yaml",
     Schema.experiment: "fogctl experiment.yaml",
+    Schema.bench: "fogctl benchmark.yaml or execution.yaml",
 }
 
 
