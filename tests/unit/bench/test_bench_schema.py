@@ -31,7 +31,7 @@ def test_a_shipped_benchmark_is_valid_by_the_schema_and_tells_editors_where_it_i
         ("benchmark.yaml", "name: simulated", "name: Simulated"),
         ("benchmark.yaml", "fixed: 500ms", "fixed: 500"),
         ("execution.yaml", "strategy: binary", "strategy: bisect"),
-        ("execution.yaml", "loads:", "load:"),
+        ("execution.yaml", "\nloads:", "\nload:"),
         ("execution.yaml", "warm_up: 60s", "warm_up: 60"),
     ],
 )
