@@ -28,7 +28,7 @@ def demo(
         bool, typer.Option("--tour", help="The commands one after the other, instead of an experiment.")
     ] = False,
 ) -> None:
-    """A taxi morning on emulated Pis under two policies, one Pi killed, every record counted, on one page.
+    """A taxi night on emulated Pis under two policies, one Pi killed, every record counted, on one page.
 
     It is the experiment `smoke` and leaves nothing but the run's folder. The tour types the commands of a new
     user instead: ten Pis up, an app deployed, scaled out and in, slowed, a Pi killed, every ride counted.

@@ -32,7 +32,7 @@ def loaded(tmp_path: Path, text: str) -> experiment.Experiment:
     return experiment.load(file)
 
 
-@pytest.mark.parametrize("name", ["gesscale", "gesscale-day", "mead", "smoke"])
+@pytest.mark.parametrize("name", ["gesscale", "gesscale-day", "mead", "mead-quick", "smoke"])
 def test_a_shipped_experiment_loads_and_is_valid_by_its_schema(name: str) -> None:
     found = experiment.load(name)
     assert found.name == name
