@@ -79,7 +79,7 @@ def main() -> None:
     if chosen.plot:
         from fogctl.planner.picture import draw_capacity, save
 
-        save(draw_capacity(model, RATE, MEMORY_MB, headroom=0.10, confidence=0.90), chosen.plot)
+        save(draw_capacity(model, [RATE], MEMORY_MB, headroom=0.10, confidence=0.90), chosen.plot)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogctl.cli import plan_live
+from fogctl.cli import plan_boards, plan_live
 from fogctl.cli.output import Format, OutputOption, emit, table
 from fogctl.errors import FAILED, FogError
 
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(plan_live.measure)
 app.command()(plan_live.explore)
+app.command()(plan_boards.boards)
 
 
 @app.command()
@@ -156,9 +157,9 @@ def slots(
 
     from fogctl.planner.observations import Columns, read_observations
 
-    wanted = _number("--rate", rate)
-    spare = _fraction("--headroom", headroom)
-    sure = _fraction("--confidence", confidence)
+    wanted = number_of("--rate", rate)
+    spare = fraction("--headroom", headroom)
+    sure = fraction("--confidence", confidence)
     observations = read_observations(file, Columns(slots_column, memory_column, mst_column))
     if family not in ("auto", *FAMILIES):
         raise FogError(
@@ -182,7 +183,7 @@ def slots(
     if plot is not None:
         from fogctl.planner.picture import draw_capacity, save
 
-        save(draw_capacity(model, wanted, memory_mb, spare, sure), plot)
+        save(draw_capacity(model, [wanted], memory_mb, spare, sure), plot)
     emit(output, data, *_shown(data))
     if data["slots"] is None:
         raise typer.Exit(FAILED)
@@ -254,7 +255,13 @@ def _shown(data: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _number(option: str, text: str) -> float:
+def numbers(option: str, text: str) -> list[float]:
+    """One or more numbers above 0, with commas between."""
+    return [number_of(option, part) for part in text.split(",")]
+
+
+def number_of(option: str, text: str) -> float:
+    """A number above 0."""
     from fogctl.planner.operators import number
 
     try:
@@ -266,7 +273,7 @@ def _number(option: str, text: str) -> float:
     return value
 
 
-def _fraction(option: str, text: str) -> float:
+def fraction(option: str, text: str) -> float:
     """`10%` or `0.1`."""
     from fogctl.planner.operators import number
 

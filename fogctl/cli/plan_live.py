@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogctl.cli.output import Format, OutputOption, emit, stderr, table
-from fogctl.errors import FAILED, FogError
+from fogctl.cli.output import Format, OutputOption, emit, table
+from fogctl.cli.plan_place import place_of, require_measurable
+from fogctl.errors import REFUSED, FogError
 
 if TYPE_CHECKING:
     from fogctl.planner.estimator import Estimate, Phases
-    from fogctl.planner.live_lab import LiveLab
+
+TRIALS = "trials.jsonl"
 
 AppArgument = Annotated[
     str, typer.Argument(help="An app that ships, or a folder with an app.yaml.", show_default=False)
@@ -43,6 +47,8 @@ Observe = Annotated[float, typer.Option(min=10, help="Seconds for which each rat
 Sensitivity = Annotated[float, typer.Option(min=0.001, max=0.5, help="Stop when rates differ by less.")]
 Trials = Annotated[int, typer.Option(min=1, max=50, help="Try at most so many rates.")]
 
+Injectors = Annotated[int, typer.Option(min=1, max=64, help="Processes that send records.")]
+
 
 def measure(
     app: AppArgument,
@@ -56,6 +62,11 @@ def measure(
     observe: Observe = 120.0,
     sensitivity: Sensitivity = 0.05,
     trials: Trials = 8,
+    injectors: Injectors = 1,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", help="Folder to keep trials in; again: go on, or repeat.", show_default=False),
+    ] = None,
     testbed: Which = None,
     output: OutputOption = Format.table,
 ) -> None:
@@ -63,25 +74,44 @@ def measure(
 
     The app is deployed for this on all these nodes, and removed afterwards. A rate is sustained if the lag
     shows no upward trend and at least 99 % of it is processed. Exit 3 if the injector cannot send that much.
+    With --to every trial is kept: called again it goes on, or measures once more and tells the spread.
+    The app `simulated` is an engine in numbers: it needs no testbed and no root.
 
     \b
-    Example:
-      sudo fogctl plan measure nexmark-q1 --nodes pi1,pi2 --first-rate 2000
+    Examples:
+      fogctl plan measure simulated --first-rate 2000
+      sudo fogctl plan measure nexmark-q1 --nodes pi1,pi2 --first-rate 2000 --to q1
     """
     import tempfile
 
     from fogctl.planner.estimator import estimate
+    from fogctl.planner.journal import Journal
+    from fogctl.planner.repeats import Repeats
 
+    _finite("--first-rate", first_rate)
     phases = _phases(warm_up, cool_down, ramp_up, observe, sensitivity, trials)
     with tempfile.TemporaryDirectory(prefix="fog-plan-") as folder:
-        lab = _lab(app, nodes, keys, options, testbed, Path(folder))
-        if len(lab.stages) > 1:
+        place = place_of(app, nodes, keys, options, testbed, Path(folder), injectors)
+        stages = place.lab.stages
+        if len(stages) > 1 and place.nodes:
             raise FogError(
-                f"{app} has {len(lab.stages)} stages", hint="fogctl plan explore shares nodes out among them"
+                f"{app} has {len(stages)} stages", hint="fogctl plan explore shares nodes out among them"
             )
-        with lab.deployed({lab.stages[0]: len(lab.nodes)}, None) as live:
-            found = estimate(live, first_rate, phases, say=lab.say)
-    _tell(app, found, output)
+        repeats = None
+        if to is not None:
+            asked = place.asked | {"phases": dataclasses.asdict(phases), "first_rate": first_rate}
+            repeats = Repeats.open(Journal(to / TRIALS), asked)
+        with _keeping(to and to / TRIALS), place.whole(len(repeats.finished) if repeats else 0) as live:
+            found = estimate(
+                live,
+                first_rate,
+                phases,
+                known=repeats.known if repeats else (),
+                on_trial=repeats.note if repeats else lambda _: None,
+                say=place.say,
+            )
+        all_found = repeats.finish(found) if repeats else (found.mst,)
+    _tell(app, found, all_found, output)
 
 
 def explore(
@@ -99,6 +129,7 @@ def explore(
     observe: Observe = 120.0,
     sensitivity: Sensitivity = 0.05,
     trials: Trials = 8,
+    injectors: Injectors = 1,
     most: Annotated[int, typer.Option(min=4, max=100, help="Measure at most so many budgets.")] = 20,
     testbed: Which = None,
     dry_run: Annotated[
@@ -106,28 +137,30 @@ def explore(
     ] = False,
     output: OutputOption = Format.table,
 ) -> None:
-    """Measure an app with several budgets of slots, chosen by what they teach, for `fogctl plan slots`.
+    """Measure an app with several budgets of slots, chosen by what they teach, for `fogctl plan boards`.
 
     Corners first, then where a model would gain most, until it gains no more. Each budget is shared out among
-    the stages so that the input can be fastest. Writes observations.csv; called again, it goes on.
+    the stages so that the input can be fastest. Every trial is kept, and after each budget exploration.json
+    and observations.csv are written; called again, it goes on. The app `simulated` needs no testbed.
 
     \b
     Examples:
+      fogctl plan explore simulated --slots 2,4,6,9 --memory 256,512 --first-rate 3000 --to try
       fogctl plan explore nexmark-q5 --slots 1,2,3 --memory 256,512 --first-rate 2000 --to q5 --dry-run
       sudo fogctl plan explore nexmark-q5 --slots 1,2,3 --memory 256,512 --first-rate 2000 --to q5
-      fogctl plan slots q5/observations.csv --rate 20000 --memory-mb 512 --plot q5.svg
+      fogctl plan boards q5 --rate 5000,20000 --board rpi4-4g --page q5.html
     """
     from fogmodels.capacity import SearchSpace, StopRule
 
-    from fogctl.planner.explorer import cost
+    from fogctl.planner import kept
+    from fogctl.planner.explorer import Exploration, cost
     from fogctl.planner.explorer import explore as search
     from fogctl.planner.journal import Journal
 
+    _finite("--first-rate", first_rate)
     phases = _phases(warm_up, cool_down, ramp_up, observe, sensitivity, trials)
     try:
-        space = SearchSpace(
-            tuple(int(n) for n in _numbers("--slots", slots)), tuple(_numbers("--memory", memory))
-        )
+        space = SearchSpace(tuple(_whole("--slots", slots)), tuple(_numbers("--memory", memory)))
         stop = StopRule(most=most)
     except ValueError as error:
         raise FogError(str(error).removesuffix(".")) from None
@@ -137,35 +170,48 @@ def explore(
         f"{price.least_s / 60:,.0f} to {price.most_s / 60:,.0f} min, on up to {price.slots} nodes"
     )
     if dry_run:
+        require_measurable(app, keys, options)
         emit(output, dataclasses.asdict(price), forecast)
         return
-    lab = _lab(app, nodes, keys, options, testbed, to / "apps")
-    lab.say(f"this takes {forecast}")
-    asked = {"app": app, "options": options or [], "keys": keys, "nodes": list(lab.nodes)}
-    found = search(
-        lab,
-        space,
-        first_rate,
-        Journal(to / "trials.jsonl"),
-        asked=asked,
-        phases=phases,
-        stop=stop,
-        say=lab.say,
-    )
-    rows = [(each.task_slots, f"{each.memory_mb:g}", f"{each.mst:.6g}") for each in found.measured]
-    text = "task_slots,memory_mb,mst\n" + "".join(f"{','.join(map(str, row))}\n" for row in rows)
-    try:
-        (to / "observations.csv").write_text(text, encoding="utf-8")
-        profiles = [dataclasses.asdict(each) for each in found.profiles]
-        (to / "profiles.json").write_text(json.dumps(profiles, indent=1), encoding="utf-8")
-    except OSError as error:
-        raise FogError(f"cannot be written: {error.strerror}", file=to, exit_code=FAILED) from None
+    place = place_of(app, nodes, keys, options, testbed, to / "apps", injectors)
+    if place.nodes and space.task_slots[-1] > len(place.nodes):
+        raise FogError(
+            f"{space.task_slots[-1]} slots need as many nodes, and there are {len(place.nodes)}",
+            key="--slots",
+            hint="give fewer, or a testbed with more nodes",
+        )
+    place.say(f"this takes {forecast}" + ("" if place.nodes else "; but time and nodes are simulated"))
+
+    def keep(so_far: Exploration, finished: bool = False) -> None:
+        kept.write(to, kept.Kept.of(app, place.slot, place.lab.stages, so_far, finished))
+
+    with _keeping(to / TRIALS):
+        found = search(
+            place.lab,
+            space,
+            first_rate,
+            Journal(to / TRIALS),
+            asked=place.asked,
+            phases=phases,
+            stop=stop,
+            on_measured=keep,
+            say=place.say,
+        )
+    keep(found, finished=True)
+    rows = [
+        (each.task_slots, f"{each.memory_mb:g}", f"{each.mst:.6g}", _spent(each.tasks))
+        for each in found.measured
+    ]
     emit(
         output,
         dataclasses.asdict(found),
-        table(None, ("slots", "memory MB", "sustained /s"), rows),
-        f"next: fogctl plan slots {to}/observations.csv --rate RATE",
+        table(None, ("slots", "memory MB", "sustained /s", "tasks of each stage"), rows),
+        f"next: fogctl plan boards {to} --rate RATE --board BOARD --page {to}/plan.html",
     )
+
+
+def _spent(tasks: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in tasks.items())
 
 
 def _phases(
@@ -173,28 +219,39 @@ def _phases(
 ) -> Phases:
     from fogctl.planner.estimator import Phases
 
-    return Phases(warm_up, cool_down, ramp_up, observe, sensitivity, trials)
+    try:
+        return Phases(warm_up, cool_down, ramp_up, observe, sensitivity, trials)
+    except ValueError as error:
+        raise FogError(str(error).removesuffix(".")) from None
 
 
-def _lab(
-    app: str, nodes: str | None, keys: int, options: list[str] | None, testbed: str | None, folder: Path
-) -> LiveLab:
-    from fogctl.bench.data import values
-    from fogctl.bench.live import by_arrival
-    from fogctl.cli.app import running_apps
-    from fogctl.planner.live_lab import LiveLab, require_absent, usable_nodes
-    from fogctl.runtime.app import load
-    from fogctl.runtime.app_options import with_options
+@contextmanager
+def _keeping(file: Path | None) -> Iterator[None]:
+    """Says of a failure in between where what was measured before is."""
+    try:
+        yield
+    except FogError as error:
+        where = "give --to to keep trials" if file is None else f"measured so far is kept in {file}"
+        raise FogError(
+            error.message,
+            file=error.file,
+            line=error.line,
+            key=error.key,
+            hint="; ".join(part for part in (error.hint, where) if part),
+            exit_code=error.exit_code,
+        ) from None
 
-    console = stderr()
-    loaded = with_options(by_arrival(load(app)), options or ())
-    data = values(loaded, keys, seed=1)
-    found = running_apps(testbed)
-    require_absent(found, loaded)
-    chosen = usable_nodes(found, [name.strip() for name in nodes.split(",")] if nodes else [])
-    return LiveLab(
-        found, loaded, chosen, data, folder, lambda text: console.print(text, highlight=False, soft_wrap=True)
-    )
+
+def _finite(option: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise FogError(f"must be a finite number, not {value}", key=option)
+
+
+def _whole(option: str, text: str) -> list[int]:
+    numbers = _numbers(option, text)
+    if any(not number.is_integer() for number in numbers):
+        raise FogError(f'"{text}" are not whole numbers', key=option, hint="write for example 1,2,3")
+    return [int(number) for number in numbers]
 
 
 def _numbers(option: str, text: str) -> list[float]:
@@ -206,7 +263,9 @@ def _numbers(option: str, text: str) -> list[float]:
         ) from None
 
 
-def _tell(app: str, found: Estimate, output: Format) -> None:
+def _tell(app: str, found: Estimate, all_found: Sequence[float], output: Format) -> None:
+    from fogctl.planner.repeats import spread
+
     rows = [
         (
             f"{each.rate_per_s:,.4g}",
@@ -217,12 +276,18 @@ def _tell(app: str, found: Estimate, output: Format) -> None:
         for each in found.trials
     ]
     above = "nothing was too much" if found.upper is None else f"{found.upper:,.4g}/s was too much"
+    apart = spread(all_found)
     data: dict[str, Any] = {"app": app, **dataclasses.asdict(found), "error": found.error}
+    data |= {"estimates": list(all_found), "spread": apart}
+    said = [f"{app} sustains {found.mst:,.4g} records/s; {above}"]
+    if apart is not None:
+        each = ", ".join(f"{one:,.4g}" for one in all_found)
+        said.append(f"{len(all_found)} estimates: {each}; greatest less least is {apart:.1%} of their median")
     emit(
         output,
         data,
         table(None, ("rate /s", "processed /s", "sustained", "why"), rows),
-        f"{app} sustains {found.mst:,.4g} records/s; {above}",
+        *said,
     )
     if not found.mst:
-        raise FogError("no rate was sustained", hint="give a lower --first-rate", exit_code=FAILED)
+        raise FogError("no rate was sustained", hint="give a lower --first-rate", exit_code=REFUSED)

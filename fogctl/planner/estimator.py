@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fogmodels.capacity import RateSearch
 
@@ -58,6 +59,11 @@ class RateSeen:
     reason: str
     slope_per_s: float | None
     stages: tuple[StageSeen, ...] = ()
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> RateSeen:
+        """As a journal has it."""
+        return cls(**{**data, "stages": tuple(StageSeen(**stage) for stage in data["stages"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ def judged(window: Window, rate_per_s: float, confidence: float) -> RateSeen:
         raise FogError(
             f"the {window.limited_by or 'injector'} managed only {window.injected_per_s:,.0f} of "
             f"{rate_per_s:,.0f} records/s, so this says nothing about the deployment",
-            hint="give the injector more processes, or measure fewer nodes; what was measured so far is kept",
+            hint="give the injector more processes, or measure fewer nodes",
             exit_code=REFUSED,
         )
     found = verdict(window, rate_per_s, confidence=confidence)
@@ -157,6 +163,6 @@ def _cool_down(measure: Measure, rate: float, backlog: float, phases: Phases, sa
             say(f"waiting for a backlog of {backlog:,.0f} records")
     raise FogError(
         f"a backlog of {backlog:,.0f} records is not gone after {phases.patience * phases.cool_down_s:g} s",
-        hint="the first rate was far too high: give a lower one; what was measured so far is kept",
+        hint="the first rate was far too high: give a lower one",
         exit_code=REFUSED,
     )

@@ -20,7 +20,7 @@ from fogmodels.capacity import (
 from fogctl.errors import REFUSED, FogError
 from fogctl.planner.estimator import Estimate, Phases, RateSeen, estimate
 from fogctl.planner.journal import Journal
-from fogctl.planner.measure import Measure, Say, StageSeen
+from fogctl.planner.measure import Measure, Say
 
 OVERLOAD = 1.5
 """A budget is warmed up with so many times what its single-task runs promise."""
@@ -111,12 +111,14 @@ def explore(
     asked: Mapping[str, Any],
     phases: Phases | None = None,
     stop: StopRule | None = None,
+    on_measured: Callable[[Exploration], None] = lambda _: None,
     say: Say = lambda _: None,
 ) -> Exploration:
     """Measure budgets, corners first and then where it teaches most, until the stop rule says enough.
 
     `first_rate_per_s` overloads one task of each stage. Every trial goes to the journal, so a run that is
-    stopped goes on where it was. `asked` names what is measured, in the journal's first line.
+    stopped goes on where it was. `asked` names what is measured, in the journal's first line. After each
+    budget `on_measured` is given all that is known.
     """
     phases, stop = phases or Phases(), stop or StopRule()
     if space.task_slots[0] < len(lab.stages):
@@ -157,6 +159,7 @@ def explore(
             found = estimated(tasks, wanted.memory_mb, OVERLOAD * hoped.source_rate)
             mst, error = found.mst, found.error
         measured.append(Measured(wanted.task_slots, wanted.memory_mb, mst, error, tasks))
+        on_measured(Exploration(tuple(measured), tuple(profiles.values())))
         score = best_score([each.observation for each in measured])
         say(f"{len(measured)} budgets" + ("" if score is None else f", leave-one-out error {score:,.3g}"))
     return Exploration(tuple(measured), tuple(profiles.values()))
@@ -199,7 +202,7 @@ class _Past:
 
     def trials(self, key: Mapping[str, Any]) -> list[RateSeen]:
         """The trials of a run, also of one that was stopped."""
-        return [_trial(line["trial"]) for line in self._of(key) if "trial" in line]
+        return [RateSeen.read(line["trial"]) for line in self._of(key) if "trial" in line]
 
     def estimate(self, key: Mapping[str, Any]) -> Estimate | None:
         """What came of a run that reached its end."""
@@ -207,8 +210,3 @@ class _Past:
             if "mst" in line:
                 return Estimate(line["mst"], line["lower"], line["upper"], tuple(self.trials(key)))
         return None
-
-
-def _trial(data: Mapping[str, Any]) -> RateSeen:
-    stages = tuple(StageSeen(**stage) for stage in data["stages"])
-    return RateSeen(**{**data, "stages": stages})

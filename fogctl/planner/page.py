@@ -1,77 +1,116 @@
-"""A capacity plan as one HTML page: what each rate needs, the picture, and what was measured."""
+"""A capacity plan as one HTML page: what each rate needs, the pictures, and what was measured."""
 
 from __future__ import annotations
 
 import html
 import io
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from fogctl.planner.explorer import Measured
-from fogctl.planner.purchase import Purchase
+from fogctl.planner.capacity_plan import HEADS, shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:56rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .75rem;border-bottom:1px solid #ccc;"
-    "text-align:right}th:first-child,td:first-child{text-align:left}svg{max-width:100%;height:auto}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;color:#000;"
+    "background:#fff}table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}"
+    "caption{text-align:left;font-weight:600;padding:.25rem 0}"
+    "td,th{padding:.25rem .6rem;border-bottom:1px solid #999;text-align:right}"
+    "th{border-bottom:2px solid #000}td.words,th.words{text-align:left}"
+    "svg{max-width:100%;height:auto}figure{margin:1rem 0}.wide{overflow-x:auto}"
+    "@media print{body{margin:0;max-width:none}figure,tr{break-inside:avoid}.wide{overflow:visible}}"
 )
+_NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+_WORDS = ("tasks", "board")
 
 
-def page(
-    title: str,
-    board: str,
-    purchases: Sequence[Purchase],
-    measured: Sequence[Measured],
-    verdict: str,
-    figure: Figure,
-) -> str:
-    """The whole page; nothing is loaded from elsewhere."""
-    wants = ("rate /s", "memory MB", "slots", "interval", "tasks of each stage", f"{board}", "watts")
-    seen = ("slots", "memory MB", "sustained /s", "error", "tasks of each stage")
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a cell shows, and the exact figure it shows, by its place in the plan's JSON."""
+
+    text: str
+    key: str | None = None
+    value: Any = None
+    words: bool = False
+
+
+def page(plan: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
+    """The whole page; nothing is loaded from elsewhere. `figures` are by what they show."""
+    title = html.escape(f"Capacity plan of {plan['app']}")
+    needs = _table(
+        f"With {plan['headroom']:.0%} headroom; intervals of {plan['confidence']:.0%}",
+        [Cell(head, words=name in _WORDS) for name, head in HEADS.items()],
+        [_need(place, row, plan["max_slots"]) for place, row in enumerate(plan["rows"])],
+    )
+    seen = _table(
+        f"{len(plan['measured'])} budgets, in the order they were measured",
+        [
+            Cell("slots"), Cell("memory MB"), Cell("sustained /s"), Cell("at most above"),
+            Cell("tasks of each stage", words=True),
+        ],
+        [_seen(place, row) for place, row in enumerate(plan["measured"])],
+    )  # fmt: skip
+    drawn = "".join(
+        f"<figure>{_svg(figure, f'p{place}-')}<figcaption>{html.escape(said)}</figcaption></figure>"
+        for place, (said, figure) in enumerate(figures.items())
+    )
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in plan["notes"])
     return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title>"
-        f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>"
-        f"<h2>What each rate needs</h2>{_table(wants, map(_purchase, purchases))}"
-        f"<p>{html.escape(verdict)}</p>{_svg(figure)}"
-        f"<h2>What was measured</h2>{_table(seen, map(_measured, measured))}</html>\n"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head>'
+        f"<body><h1>{title}</h1><h2>What each rate needs</h2>{needs}"
+        f"<p>{html.escape(plan['verdict'])}</p><ul>{notes}</ul>{drawn}"
+        f"<h2>What was measured</h2>{seen}</body></html>\n"
     )
 
 
-def _purchase(each: Purchase) -> Sequence[str]:
-    slots, boards = (("more than was looked at" if n is None else f"{n}") for n in (each.slots, each.boards))
-    low, high = ("?" if n is None else f"{n}" for n in (each.low, each.high))
-    watts = "" if each.watts is None else f"{each.watts:.0f}"
-    asked = (f"{each.rate:,.10g}", f"{each.memory_mb:g}")
-    return (*asked, slots, f"{low} to {high}", _tasks(each.tasks), boards, watts)
-
-
-def _measured(each: Measured) -> Sequence[str]:
-    error = "" if each.error is None else f"+{each.error:.0%}"
-    return (
-        f"{each.task_slots}", f"{each.memory_mb:g}", f"{each.mst:,.4g}", error, _tasks(each.tasks),
-    )  # fmt: skip
-
-
-def _tasks(tasks: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in tasks.items())
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [
-        "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-        for tag, cells in [("th", head), *(("td", row) for row in rows)]
+def _need(place: int, row: Mapping[str, Any], max_slots: int) -> list[Cell]:
+    exact = dict(row) | {
+        "interval": [row["low"], row["high"]],
+        "boards_interval": [row["boards_low"], row["boards_high"]],
+    }
+    return [
+        Cell(text, f"rows.{place}.{name}", exact[name], name in _WORDS)
+        for name, text in shown(dict(row), max_slots).items()
     ]
-    return f"<table>{''.join(lines)}</table>"
 
 
-def _svg(figure: Figure) -> str:
+def _seen(place: int, row: Mapping[str, Any]) -> list[Cell]:
+    tasks = ", ".join(f"{name} {count}" for name, count in row["tasks"].items())
+    texts = {
+        "task_slots": f"{row['task_slots']}",
+        "memory_mb": f"{row['memory_mb']:g}",
+        "mst": f"{row['mst']:,.4g}",
+        "error": "" if row["error"] is None else f"+{row['error']:.0%}",
+        "tasks": tasks or "not known",
+    }
+    return [Cell(text, f"measured.{place}.{name}", row[name], name in _WORDS) for name, text in texts.items()]
+
+
+def _table(caption: str, head: Sequence[Cell], rows: Iterable[Sequence[Cell]]) -> str:
+    lines = [f"<tr>{''.join(_cell('th', cell) for cell in head)}</tr>"]
+    lines += [f"<tr>{''.join(_cell('td', cell) for cell in row)}</tr>" for row in rows]
+    said = html.escape(caption)
+    return f'<div class="wide"><table><caption>{said}</caption>{"".join(lines)}</table></div>'
+
+
+def _cell(tag: str, cell: Cell) -> str:
+    marks = ' class="words"' if cell.words else ""
+    if cell.key is not None:
+        value = html.escape(json.dumps(cell.value), quote=True)
+        marks += f' data-key="{cell.key}" data-value="{value}"'
+    return f"<{tag}{marks}>{html.escape(cell.text)}</{tag}>"
+
+
+def _svg(figure: Figure, prefix: str) -> str:
+    """The picture as part of the page; shapes it shares are named by the prefix, so that two do not mix."""
     import matplotlib as mpl
 
     text = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "fogctl", "svg.fonttype": "none"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
+    with mpl.rc_context({"svg.hashsalt": f"fogctl{prefix}", "svg.fonttype": "none"}):
+        figure.savefig(text, format="svg", metadata=_NO_METADATA)
     drawn = text.getvalue()
     return drawn[drawn.index("<svg") :]

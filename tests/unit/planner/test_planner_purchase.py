@@ -1,18 +1,14 @@
-"""From a capacity model to boards and watts, and the page that tells it."""
+"""From a capacity model to boards and watts."""
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import pytest
-from fogmodels.capacity import Observation, fit_capacity
+from fogmodels.capacity import CapacityModel, Observation, fit_capacity
 
 from fogctl.config import boards
 from fogctl.errors import FogError
-from fogctl.planner.explorer import Measured, Profile
-from fogctl.planner.page import page
-from fogctl.planner.picture import draw_capacity
-from fogctl.planner.purchase import purchase, tasks_per_board
+from fogctl.planner.explorer import Profile
+from fogctl.planner.purchase import Purchase, purchase, speed_in_use, tasks_per_board
 
 STAGES = ("parse", "join")
 PROFILE = Profile(512.0, 100.0, 0.05, (120.0, 100.0), (1.0, 0.5))
@@ -20,7 +16,7 @@ BOARDS = boards.load_all()
 PI = BOARDS["rpi4-4g"]
 
 
-def model():
+def model() -> CapacityModel:
     """A hundred records a second a slot, for any memory."""
     noise = (1.01, 0.99, 1.0, 1.0, 0.995, 1.005)
     rows = [
@@ -32,57 +28,68 @@ def model():
     return fit_capacity(rows, "linear")
 
 
+def bought(rate: float, board: boards.Board = PI, **more: float) -> Purchase:
+    return purchase(model(), 512.0, PROFILE, STAGES, rate, board, **more)  # type: ignore[arg-type]
+
+
 def test_slots_become_tasks_boards_and_watts() -> None:
-    found = purchase(model(), PROFILE, STAGES, 1000.0, PI)
+    found = bought(1000.0)
     assert found.slots in (11, 12)  # a tenth of headroom
     assert found.low is not None
     assert found.high is not None
     assert found.low <= found.slots <= found.high
     assert sum(found.tasks.values()) <= found.slots
-    assert found.boards == 3
+    assert (found.board, found.boards) == ("rpi4-4g", 3)
+    assert found.boards_low is not None
+    assert found.boards_high is not None
+    assert found.boards_low <= 3 <= found.boards_high
     assert found.watts is not None
     assert 3 * PI.idle_watts < found.watts <= 3 * PI.load_watts
+
+
+def test_watts_are_those_of_the_profile_when_all_cores_work_and_less_when_not() -> None:
+    full = next(each for each in (bought(100.0 * n) for n in range(3, 40)) if each.slots == 4)
+    assert full.watts == pytest.approx(PI.load_watts)
+    half = next(each for each in (bought(100.0 * n) for n in range(1, 40)) if each.slots == 6)
+    assert half.watts == pytest.approx(2 * PI.idle_watts + 1.5 * (PI.load_watts - PI.idle_watts))
 
 
 def test_memory_limits_the_tasks_of_a_board() -> None:
     assert tasks_per_board(PI, 512.0) == 4
     assert tasks_per_board(PI, 1500.0) == 2
     with pytest.raises(FogError, match="has no room for a task with 5000 MB"):
-        purchase(model(), Profile(5000.0, 1.0, None, (1.0, 1.0), (1.0, 1.0)), STAGES, 10.0, PI)
+        purchase(model(), 5000.0, None, STAGES, 10.0, PI)
+
+
+@pytest.mark.parametrize("name", sorted(BOARDS))
+def test_a_board_offers_no_more_than_it_has_and_slow_cores_count_as_slow(name: str) -> None:
+    board = BOARDS[name]
+    assert 0 < speed_in_use(board, 64.0) <= board.capacity * (1 + 1e-9)
+    if tasks_per_board(board, 64.0) == board.cores:
+        assert speed_in_use(board, 64.0) == pytest.approx(board.capacity)
 
 
 def test_a_slower_board_needs_more_of_them() -> None:
-    same = purchase(model(), PROFILE, STAGES, 4000.0, PI)
-    faster = purchase(model(), PROFILE, STAGES, 4000.0, PI, measured_speed=2.0)
+    same, faster = bought(4000.0), bought(4000.0, slot_speed=2.0)
     assert same.boards is not None
     assert faster.boards is not None
     assert faster.boards == pytest.approx(2 * same.boards, abs=1)
     assert faster.tasks == same.tasks
+    quick = bought(4000.0, BOARDS["rpi5-8g"])
+    assert quick.boards is not None
+    assert quick.boards < same.boards
 
 
 def test_a_rate_out_of_reach_says_so() -> None:
-    found = purchase(model(), PROFILE, STAGES, 1e6, PI, max_slots=50)
+    found = bought(1e6, max_slots=50)
     assert (found.slots, found.boards, found.watts, found.tasks) == (None, None, None, {})
+    assert (found.boards_low, found.boards_high) == (None, None)
 
 
 def test_each_stage_has_a_task_however_low_the_rate() -> None:
-    assert purchase(model(), PROFILE, STAGES, 1.0, PI).tasks == {"parse": 1, "join": 1}
+    assert bought(1.0).tasks == {"parse": 1, "join": 1}
 
 
-def test_the_page_tells_everything_and_loads_nothing() -> None:
-    fitted = model()
-    rates = (500.0, 1e6)
-    bought = [purchase(fitted, PROFILE, STAGES, rate, PI, max_slots=50) for rate in rates]
-    measured = [Measured(2, 256.0, 201.0, 0.05, {"parse": 1, "join": 1})]
-    figure = draw_capacity(fitted, 500.0, 512.0, 0.1, 0.9)
-    text = page("taxi & co", "rpi4-4g", bought, measured, fitted.verdict, figure)
-    for words in ("taxi &amp; co", "more than was looked at", "parse 1, join 1", "<svg", "rpi4-4g", "+5%"):
-        assert words in text
-    loaded: list[str] = []
-
-    class Links(HTMLParser):
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            loaded.extend(value or "" for name, value in attrs if name in ("src", "href") and tag != "use")
-
-    Links().feed(text)
-    assert [link for link in loaded if not link.startswith("#")] == []
+def test_nothing_is_said_of_stages_that_were_not_profiled() -> None:
+    found = purchase(model(), 512.0, None, (), 1000.0, PI)
+    assert (found.tasks, found.boards) == ({}, 3)
