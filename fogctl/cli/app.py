@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fogctl.cli.app_view import stage_details, stages_table
+from fogctl.cli.app_place import (
+    PlaceOption,
+    ProfileOption,
+    ReplicasOption,
+    SeedOption,
+    profile_window_s,
+    wished,
+)
+from fogctl.cli.app_view import placement_data, placement_view, profile_table, stage_details, stages_table
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
-from fogctl.cli.testbed import DryRunOption, WhichOption, which
+from fogctl.cli.testbed import DEFAULT_FILE, DryRunOption, WhichOption, which
 from fogctl.errors import FAILED, FogError
 
 if TYPE_CHECKING:
+    from fogctl.placement.bed import Wish
+    from fogctl.runtime.app import App
     from fogctl.runtime.deployment import Change
     from fogctl.runtime.operate import Apps
 
@@ -68,11 +78,15 @@ def new(
 def deploy(
     what: Annotated[str, typer.Argument(help="A shipped app's name, or a folder with an app.yaml.")],
     on: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--on", help="Nodes for every stage (pi1,pi3), or for one (nearest=pi1,pi3); repeatable."
         ),
-    ],
+    ] = None,
+    place: PlaceOption = None,
+    replicas: ReplicasOption = None,
+    profile_file: ProfileOption = None,
+    seed: SeedOption = None,
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,11 +99,13 @@ def deploy(
     testbed: WhichOption = None,
     output: OutputOption = Format.table,
 ) -> None:
-    """Run an app on exactly these nodes; the broker is started if it does not run.
+    """Run an app on exactly these nodes, or on those that a strategy chooses; starts the broker if need be.
 
     \b
     Examples:
       sudo fogctl app deploy taxi --on pi1,pi3
+      sudo fogctl app deploy taxi3 --place auto --replicas measure=2 --profile taxi3.json
+      fogctl app deploy taxi3 --place auto --dry-run      (a testbed that is not up: without root)
       sudo fogctl app deploy taxi3 --on parse=pi1 --on measure=pi2,pi3 --on choose=pi4
       sudo fogctl app deploy taxi --on pi1 --set nearest.work=5000
     """
@@ -97,7 +113,12 @@ def deploy(
     from fogctl.runtime.app_options import with_options
 
     loaded = with_options(apps.load(what), options or ())
-    nodes = _nodes_by_stage(on, [stage.name for stage in loaded.stages])
+    names = [stage.name for stage in loaded.stages]
+    wish = wished(place, on, replicas, profile_file, seed, names)
+    if wish is not None:
+        _deploy_placed(loaded, wish, testbed, output, dry_run=dry_run)
+        return
+    nodes = _nodes_by_stage(on or (), names)
     found = running_apps(testbed)
     if dry_run:
         _, steps = found.plan(loaded, nodes)
@@ -132,6 +153,39 @@ def status(
             raise FogError(f"stage {stage['stage']}: {stage['error']}", exit_code=FAILED)
     if any(stage["state"] != "running" for stage in data["stages"]):
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def profile(
+    name: Annotated[str, typer.Argument(help="A deployed app, while records are sent to it.")],
+    lasting: Annotated[str, typer.Option("--for", help="How long to look: 30s, 2min.")] = "30s",
+    to: Annotated[Path | None, typer.Option(help="Save it there, for deploy --place.")] = None,
+    testbed: WhichOption = None,
+    output: OutputOption = Format.table,
+) -> None:
+    """Measure what a record costs in each stage: CPU, state and output bytes. Changes nothing.
+
+    Exit 2 if the app is not deployed, 3 if a stage processed nothing meanwhile.
+
+    \b
+    Example:
+      sudo fogctl app profile taxi3 --for 30s --to taxi3.json
+    """
+    from fogctl.placement.measure import measure
+    from fogctl.placement.profile import write_profile
+
+    window_s = profile_window_s(lasting)
+    if to is not None and not to.absolute().parent.is_dir():
+        raise FogError("the folder for it does not exist", file=to, key="--to")
+    found = running_apps(testbed)
+    with stderr().status("") as line:
+        made = measure(found, name, window_s, lambda s: line.update(f"measuring: {s:.0f} of {window_s:g} s"))
+    if to is not None:
+        write_profile(made, to)
+    more = (
+        [f"saved as {to}; next: fogctl app deploy {name} --place auto --profile {to} --dry-run"] if to else []
+    )
+    emit(output, made.model_dump(mode="json"), profile_table(made), *more)
 
 
 @app.command()
@@ -278,6 +332,35 @@ def _nodes_by_stage(given: Sequence[str], stages: Sequence[str]) -> dict[str, li
     return found
 
 
+def _deploy_placed(loaded: App, wish: Wish, testbed: str | None, output: Format, *, dry_run: bool) -> None:
+    """Choose the nodes, and use them or say what that would be."""
+    from fogctl.placement.bed import Bed, first_changes, placed
+
+    known_by_file = Path(testbed or DEFAULT_FILE).is_file()
+    if dry_run and known_by_file and not which(testbed, models=True).exists:
+        bed = Bed.described(Path(testbed or DEFAULT_FILE))
+        planned = placed(loaded, bed, wish)
+        steps = first_changes(loaded, bed, planned)
+    else:
+        found = running_apps(testbed)
+        planned = placed(loaded, Bed.running(found), wish)
+        if not dry_run:
+            for stage, nodes in planned.nodes.items():
+                _say(f"{stage} on {', '.join(nodes)}")
+            began = time.monotonic()
+            done = found.deploy(loaded, planned.nodes, _say)
+            _done(output, done, f"{loaded.name} runs", began, placement_data(planned))
+            return
+        _, steps = found.plan(loaded, planned.nodes)
+    lines = [step.describe() for step in steps]
+    emit(
+        output,
+        {"changes": lines, "dry_run": True, **placement_data(planned)},
+        *placement_view(planned, profiled=wish.profile is not None),
+        *(lines or ["nothing to change: it is so already"]),
+    )
+
+
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -301,11 +384,18 @@ def _say(line: str) -> None:
     stderr().print(line, markup=False, highlight=False)
 
 
-def _done(output: Format, steps: Sequence[Change], sentence: str, began: float) -> None:
+def _done(
+    output: Format,
+    steps: Sequence[Change],
+    sentence: str,
+    began: float,
+    more: Mapping[str, Any] | None = None,
+) -> None:
     took = time.monotonic() - began
     said = (
         f"{sentence}; {len(steps)} changes in {took:.1f} s"
         if steps
         else f"{sentence} already: nothing to change"
     )
-    emit(output, {"changes": [step.describe() for step in steps], "seconds": round(took, 3)}, said)
+    data = {"changes": [step.describe() for step in steps], "seconds": round(took, 3), **(more or {})}
+    emit(output, data, said)

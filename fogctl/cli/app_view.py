@@ -1,11 +1,17 @@
-"""How an app's stages look to people: where they run, how fast, how far behind."""
+"""How an app's stages look to people: where they run and why, how fast, how far behind, at what cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from fogctl.cli.output import table
+
+# The model needs scipy: imported when a placement is shown, not before.
+if TYPE_CHECKING:
+    from fogctl.placement.plan import Planned
+    from fogctl.placement.profile import Profile
 
 COLUMNS = (
     "stage",
@@ -40,6 +46,70 @@ def stage_details(stages: Sequence[Mapping[str, Any]]) -> list[str]:
         if said:
             lines.append(f"{stage['stage']}: {'; '.join(said)}")
     return lines
+
+
+def profile_table(profile: Profile) -> Any:
+    """One row a stage: what a record costs."""
+    columns = ("stage", "on", "rec/s", "a replica", "CPU ms/rec", "state B/rec", "out B/rec", "busy")
+    rows = [
+        (
+            stage.stage,
+            ", ".join(replica.node for replica in stage.replicas),
+            _rate(stage.records_per_s),
+            _rate(stage.records_per_s_per_replica),
+            f"{stage.cpu_s_per_record * 1000:.3g}",
+            f"{stage.state_read_bytes_per_record:.0f} + {stage.state_written_bytes_per_record:.0f}",
+            f"{stage.output_bytes_per_record:.0f}",
+            f"{stage.busyness:.0%}",
+        )
+        for stage in profile.stages
+    ]
+    return table(f"{profile.app} over {profile.window_s:.1f} s (state: read + written)", columns, rows)
+
+
+STRATEGIES = {
+    "spread": "spread: each replica on the emptiest node, in the testbed's order where several are",
+    "pack": "pack: each replica on the testbed's first node that has room",
+    "random": "random: each replica on any node that has room, drawn with the seed",
+}
+NEUTRAL = "no profile: every stage counts alike (measure one: fogctl app profile APP --to FILE)"
+
+
+def placement_view(planned: Planned, *, profiled: bool) -> list[Any]:
+    """Where the replicas go, what that costs, and why."""
+    from fogmodels.placement import Limits
+
+    from fogctl.cli import place_view as view
+
+    problem, plan, limits = planned.problem, planned.placement, planned.limits
+    shown: list[Any] = [view.plan_table(problem, plan), view.cost_table(problem, plan, limits or Limits())]
+    if limits is None:
+        shown.append(STRATEGIES[planned.strategy])
+    else:
+        # What no plan can better had no say.
+        open_ = {name: cost for name, cost in plan.cost.items() if limits.minimum.get(name, 0.0) < 1.0}
+        same = ", ".join(name for name in plan.cost if name not in open_)
+        shown += [view.verdict(plan, limits, tuned=True), view.reason(replace(plan, cost=open_), limits)]
+        shown += [f"The same whatever the plan: {same}."] if same else []
+    if planned.left_out:
+        shown.append(f"no room for a replica: {', '.join(planned.left_out)}")
+    if not profiled:
+        shown.append(NEUTRAL)
+    return [*shown, view.picture(problem, plan)]
+
+
+def placement_data(planned: Planned) -> dict[str, Any]:
+    """The same as plain data."""
+    limits = planned.limits
+    return {
+        "strategy": planned.strategy.value,
+        "nodes": {stage: list(nodes) for stage, nodes in planned.nodes.items()},
+        "cost": planned.placement.cost,
+        "load": planned.placement.load,
+        "limits": None if limits is None else {name: limits[name] for name in limits.limited},
+        "left_out": list(planned.left_out),
+        "gap": None if limits is None else planned.placement.gap,
+    }
 
 
 def _row(stage: Mapping[str, Any]) -> tuple[Any, ...]:

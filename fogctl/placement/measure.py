@@ -1,0 +1,183 @@
+"""Measuring an app's profile on a running testbed: CPU counters, batches' progress, what topics hold."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fogctl.errors import FAILED, REFUSED, FogError
+from fogctl.metrics.batch import read_batch
+from fogctl.metrics.direct import DirectReader
+from fogctl.metrics.groups import NodeGroups
+from fogctl.metrics.node import Reading
+from fogctl.metrics.values import StageMetrics
+from fogctl.placement.profile import Profile
+from fogctl.placement.topics import Topics
+from fogctl.placement.window import CpuUse, Written, stage_profile
+from fogctl.runtime.app import App
+from fogctl.runtime.deployment import Deployment
+from fogctl.runtime.operate import Apps
+from fogctl.runtime.quota import part
+from fogctl.testbed.running import Running
+
+MOST_TAIL_BYTES = 8 << 20
+"""Of a stage's progress that is read: some thousand batches."""
+_LOOK_EVERY_S = 0.5
+_BATCHES_OF_PATIENCE = 3.0
+_LEAST_PATIENCE_S = 10.0
+
+Tick = Callable[[float], None]
+"""Told how many seconds of the window are over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The counters at one end of the window."""
+
+    at_s: float
+    nodes: Mapping[str, Reading]
+    ends: Mapping[str, int]
+    """By output topic, the records it ever held."""
+
+
+def measure(apps: Apps, name: str, window_s: float, tick: Tick = lambda _: None) -> Profile:
+    """What a record costs in each stage of a deployed app, over the seconds to come.
+
+    FogError: exit 2 if it is not deployed, exit 3 if a stage processed nothing or the app was changed.
+    """
+    before = deployed(apps, name)
+    app = apps.app(name)
+    with Topics.open(apps.running) as topics:
+        outputs = [app.topic(stage.output) for stage in app.stages]
+        first = _look(apps.running, before, topics, outputs)
+        while (passed_s := time.time() - first.at_s) < window_s:
+            tick(passed_s)
+            time.sleep(min(_LOOK_EVERY_S, window_s - passed_s))
+        last = _look(apps.running, before, topics, outputs)
+        seen = {each.stage: each for each in DirectReader(apps.running, window_s).stages(name)}
+        sizes = {topic: topics.mean_bytes(topic) for topic in outputs}
+    if deployed(apps, name) != before:
+        raise FogError(f"{name} was changed while it was measured", hint="measure again", exit_code=REFUSED)
+    _let_batches_end(apps, app, last.at_s)
+    stages, idle = [], []
+    for placement in before.stages:
+        stage = placement.stage
+        topic = app.topic(app.stage(stage).output)
+        made = stage_profile(
+            stage,
+            recorded(_folder(apps, name, stage), first.at_s),
+            began_s=first.at_s,
+            ended_s=last.at_s,
+            cpu=[cpu_use(node, part(name, stage), first, last) for node in placement.nodes],
+            written=Written(last.ends[topic] - first.ends[topic], sizes[topic]),
+            busyness=seen[stage].busyness if stage in seen else 0.0,
+        )
+        if made is None:
+            idle.append(stage)
+        else:
+            stages.append(made)
+    if idle:
+        raise FogError(
+            f"{', '.join(idle)} of {name} processed nothing in {window_s:g} s, so a record's cost is unknown",
+            hint="send records meanwhile (fogctl trace replay), or measure for longer (--for 2min)",
+            exit_code=REFUSED,
+        )
+    ended = datetime.fromtimestamp(last.at_s, UTC).isoformat(timespec="seconds")
+    return Profile(app=name, measured_at=ended, window_s=round(last.at_s - first.at_s, 3), stages=stages)
+
+
+def deployed(apps: Apps, name: str) -> Deployment:
+    """That app's deployment; FogError with exit 2 if there is none."""
+    found = {each.app: each for each in apps.deployments()}
+    if name not in found:
+        known = ", ".join(found) or "none"
+        raise FogError(
+            f"app {name} is not deployed, so there is nothing to measure",
+            hint=f"deployed: {known}; fogctl app deploy {name} --place spread",
+        )
+    return found[name]
+
+
+def cpu_use(node: str, within: str, first: Look, last: Look) -> CpuUse:
+    """What a part of a node used between two looks; FogError if it was not there at both.
+
+    A part that was made anew counts from 0 again: what it used before is lost, and so is the measurement.
+    """
+    begin, end = first.nodes.get(node), last.nodes.get(node)
+    used = None
+    if (
+        begin is not None
+        and end is not None
+        and {within} <= begin.cpu_s_by_part.keys() & end.cpu_s_by_part.keys()
+    ):
+        used = end.cpu_s_by_part[within] - begin.cpu_s_by_part[within]
+    if begin is None or end is None or used is None or used < 0:
+        raise FogError(
+            f"the replica {within} on {node} was not there all the time",
+            hint="fogctl app status shows whether it runs; measure again",
+            exit_code=REFUSED,
+        )
+    return CpuUse(node, used, end.at_s - begin.at_s)
+
+
+def recorded(folder: Path, since_s: float) -> list[dict[str, Any]]:
+    """The progress events of batches that ended after a moment, from what a stage's runner wrote down."""
+    found = []
+    for name in ("progress.old.jsonl", "progress.jsonl"):
+        for line in _tail(folder / name).splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:  # the first or the last line may be cut
+                continue
+            if isinstance(event, dict) and read_batch(event).ended_s > since_s:
+                found.append(event)
+    return found
+
+
+def _look(running: Running, of: Deployment, topics: Topics, outputs: Sequence[str]) -> Look:
+    if running.hierarchies.usage is None:
+        raise FogError(
+            "this host does not count CPU by control group", hint="fogctl doctor", exit_code=FAILED
+        )
+    groups = NodeGroups(running.testbed.name, running.hierarchies)
+    names = dict.fromkeys(node for placement in of.stages for node in placement.nodes)
+    ends = {topic: topics.end(topic) for topic in outputs}
+    at_s = time.time()
+    readings = {node: reading for node in names if (reading := groups.read(node)) is not None}
+    return Look(at_s, readings, ends)
+
+
+def _let_batches_end(apps: Apps, app: App, ended_s: float) -> None:
+    """Wait for the batches that ran when the window ended: a batch tells its rows when it is over.
+
+    In vain only if one takes much longer than its freshness; its part of the window then does not count.
+    """
+    reader = DirectReader(apps.running)
+    longest_s = max(stage.freshness_ms for stage in app.stages) / 1000
+    deadline = time.monotonic() + max(_LEAST_PATIENCE_S, _BATCHES_OF_PATIENCE * longest_s)
+
+    def over(seen: StageMetrics) -> bool:
+        newest = seen.newest_batch_at_s or 0.0
+        return seen.at_s > ended_s and (newest >= ended_s or seen.lag == 0)
+
+    while time.monotonic() < deadline and not all(map(over, reader.stages(app.name))):
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _folder(apps: Apps, app: str, stage: str) -> Path:
+    return apps.running.state.folder / "apps" / app / stage
+
+
+def _tail(file: Path) -> str:
+    try:
+        with file.open("rb") as handle:
+            handle.seek(0, 2)
+            handle.seek(max(0, handle.tell() - MOST_TAIL_BYTES))
+            return handle.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,216 @@
+"""`fogctl app deploy --place` and `app profile`: dry runs on a testbed that is not up, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fognetem.matrix import LatencyMatrix
+from fognetem.matrix import Path as NetworkPath
+from typer.testing import CliRunner, Result
+
+from fogctl.cli.app import app
+from fogctl.errors import BAD_INPUT, REFUSED, FogError
+from fogctl.placement.bed import Bed, Wish, placed
+from fogctl.placement.demand import profiled
+from fogctl.placement.plan import Strategy
+from fogctl.placement.profile import Profile, StageProfile
+from fogctl.placement.room import rooms
+from fogctl.runtime import app as apps
+from fogctl.runtime.deployment import BESIDE_HEAP_BYTES, Deployment, Replica, StagePlacement
+from fogctl.testbed.model import Kind, Node, Role, Testbed
+
+TESTBED = """
+name: city
+kind: sim
+nodes:
+  - {name: cloud, role: control, site: dc, board: host}
+  - {name: "near[1-3]", role: edge, site: street, board: rpi4-2g}
+  - {name: "far[1-2]", role: edge, site: field, board: rpi4-2g}
+latency:
+  sites: [{between: [dc, street], rtt: 5ms}, {between: [dc, field], rtt: 80ms}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FOGCTL_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "testbed.yaml").write_text(TESTBED)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def refused(*arguments: str) -> FogError:
+    error = run(*arguments).exception
+    assert isinstance(error, FogError), error
+    assert "\n" not in str(error)
+    return error
+
+
+def answer(*arguments: str) -> Any:
+    result = run("deploy", "taxi3", *arguments, "--dry-run", "-o", "json")
+    assert result.exit_code == 0, result.exception
+    return json.loads(result.stdout)
+
+
+def profile_file(folder: Path, **cpu_s: float) -> str:
+    """What records cost; a hundred a second are sent."""
+    stages = [
+        StageProfile(
+            stage=name,
+            records=1000,
+            records_per_s=100,
+            records_per_s_per_replica=100,
+            cpu_s_per_record=cost,
+            output_bytes_per_record=50,
+        )
+        for name, cost in cpu_s.items()
+    ]
+    made = Profile(app="taxi3", measured_at="2026-05-01T12:00:00+00:00", window_s=10, stages=stages)
+    (folder / "profile.json").write_text(made.model_dump_json())
+    return str(folder / "profile.json")
+
+
+def test_a_dry_run_places_on_a_testbed_that_is_not_up_and_changes_nothing(folder: Path) -> None:
+    found = answer("--place", "auto")
+    assert found["dry_run"] is True
+    assert sorted(node for nodes in found["nodes"].values() for node in nodes) == ["near1", "near2", "near3"]
+    assert len(found["changes"]) == 6
+    assert found["cost"].keys() == {"cpu", "io", "net", "latency"}
+    assert not (folder / "state").exists()
+
+
+def test_the_dry_run_says_what_decided_and_that_there_is_no_profile(folder: Path) -> None:
+    said = run("deploy", "taxi3", "--place", "auto", "--dry-run").stdout
+    for words in (
+        "decided",
+        "proven best",
+        "no profile",
+        "add a replica of parse on near",
+        "near1",
+        "latency",
+    ):
+        assert words in said
+    costs = profile_file(folder, parse=0.001, measure=0.009, choose=0.001)
+    said = run("deploy", "taxi3", "--place", "spread", "--profile", costs, "--dry-run").stdout
+    assert "spread: each replica on the emptiest node" in said
+    assert "no profile" not in said
+
+
+def test_replicas_are_as_asked_and_one_where_nothing_is_asked() -> None:
+    found = answer("--place", "pack", "--replicas", "measure=3")
+    assert found["nodes"] == {"parse": ["near1"], "measure": ["near2", "near3", "far1"], "choose": ["far2"]}
+
+
+def test_the_same_seed_is_the_same_random_placement() -> None:
+    once, again = (answer("--place", "random", "--seed", "7") for _ in range(2))
+    assert once["nodes"] == again["nodes"]
+    assert any(answer("--place", "random", "--seed", str(n))["nodes"] != once["nodes"] for n in range(5))
+
+
+BAD = {
+    (): "no nodes",
+    ("--on", "near1", "--place", "auto"): "give one of them",
+    ("--place", "best"): "there is no strategy best",
+    ("--on", "near1", "--seed", "3"): "--seed: is for --place",
+    ("--on", "near1", "--replicas", "parse=2"): "--replicas: is for --place",
+    ("--place", "auto", "--seed", "3"): "leaves nothing to chance",
+    ("--place", "auto", "--replicas", "prse=2"): "no stage prse",
+    ("--place", "auto", "--replicas", "parse=0"): "parse=0 is not STAGE=REPLICAS",
+    ("--place", "auto", "--replicas", "parse"): "parse is not STAGE=REPLICAS",
+    ("--place", "auto", "--replicas", "parse=1,parse=2"): "parse is named twice",
+    ("--place", "auto", "--profile", "nowhere.json"): "nowhere.json: no such file",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD, ids=" ".join)
+def test_options_that_do_not_fit_are_refused_in_one_sentence(arguments: tuple[str, ...]) -> None:
+    error = refused("deploy", "taxi3", *arguments, "--dry-run")
+    assert BAD[arguments] in str(error)
+    assert error.exit_code == BAD_INPUT
+
+
+def test_too_many_replicas_are_refused_with_exit_3() -> None:
+    error = refused("deploy", "taxi3", "--place", "auto", "--replicas", "measure=4", "--dry-run")
+    assert error.exit_code == REFUSED
+    assert "6 replicas do not fit" in str(error)
+
+
+def test_a_profile_must_be_of_the_app_and_have_its_stages(folder: Path) -> None:
+    lacking = profile_file(folder, parse=0.001, choose=0.001)
+    error = refused("deploy", "taxi3", "--place", "auto", "--profile", lacking, "--dry-run")
+    assert "profile.json: stages: the profile has no stage measure" in str(error)
+    error = refused("deploy", "taxi", "--place", "auto", "--profile", lacking, "--dry-run")
+    assert "of the app taxi3, not of taxi" in str(error)
+
+
+@pytest.mark.parametrize(("text", "words"), [("5", "unit"), ("0s", "from 1 s"), ("2h", "to 300 s")])
+def test_the_time_to_profile_is_checked_before_anything(text: str, words: str) -> None:
+    error = refused("profile", "taxi3", "--for", text)
+    assert words in str(error)
+    assert error.exit_code == BAD_INPUT
+
+
+def test_a_profile_is_not_measured_if_it_could_not_be_saved() -> None:
+    assert "the folder for it does not exist" in str(refused("profile", "taxi3", "--to", "no/where.json"))
+
+
+# Around other apps
+
+MIB = 1 << 20
+
+
+def bed(*deployments: Deployment) -> Bed:
+    edges = ("pi1", "pi2", "pi3", "pi4")
+    nodes = (
+        Node("cloud", Role.control, "dc", "host", None, None),
+        *(Node(name, Role.edge, "field", "rpi4-2g", 0.4, 1000 * MIB) for name in edges),
+    )
+    paths = [("cloud", name, NetworkPath(rtt_ms=10.0 * place)) for place, name in enumerate(edges, 1)]
+    latencies = LatencyMatrix(tuple(node.name for node in nodes), tuple(paths))
+    return Bed(
+        Testbed("bed", Kind.virtual, nodes, latencies), latencies, deployments, {("other", "only"): 300 * MIB}
+    )
+
+
+def other(*replicas: Replica) -> Deployment:
+    return Deployment("other", "app.yaml", (StagePlacement("only", 0, replicas),))
+
+
+def test_nodes_that_another_app_has_are_left_to_it() -> None:
+    wish = Wish(Strategy.auto, {})
+    alone = placed(apps.load("taxi"), bed(), wish)
+    assert alone.nodes == {"nearest": ("pi1",)}
+    around = placed(apps.load("taxi"), bed(other(Replica("pi1"), Replica("pi2", 0.5))), wish)
+    assert around.nodes == {"nearest": ("pi3",)}
+    assert around.left_out == ("pi1", "pi2")
+
+
+def test_what_an_app_has_itself_is_free_for_it_and_tells_how_many_replicas_it_keeps() -> None:
+    own = Deployment("taxi", "app.yaml", (StagePlacement("nearest", 0, (Replica("pi1"), Replica("pi4"))),))
+    assert placed(apps.load("taxi"), bed(own), Wish(Strategy.pack, {})).nodes == {"nearest": ("pi1", "pi2")}
+
+
+def test_room_is_what_shares_and_memory_leave() -> None:
+    one = bed(other(Replica("pi1", 0.5)))
+    found = rooms(one.testbed, one.latencies, one.deployments, one.heaps, slots_per_node=4)
+    assert [room.slots for room in found] == [2, 4, 4, 4]
+    assert [room.cpu_cores for room in found] == pytest.approx([0.2, 0.4, 0.4, 0.4])
+    assert found[0].memory_bytes == 700 * MIB - BESIDE_HEAP_BYTES
+    assert [room.rtt_ms for room in found] == [10, 20, 30, 40]
+    assert [room.slots for room in rooms(one.testbed, one.latencies, one.deployments)] == [0, 1, 1, 1]
+
+
+def test_demands_are_what_was_measured_at_the_rate_it_was_measured_at(folder: Path) -> None:
+    profile_file(folder, parse=0.001, measure=0.009, choose=0.002)
+    made = Profile.model_validate_json((folder / "profile.json").read_text())
+    demands = profiled(apps.load("taxi3"), {"parse": 1, "measure": 2, "choose": 1}, made)
+    assert [each.cpu_cores for each in demands] == pytest.approx([0.1, 0.9, 0.2])
+    assert [each.output_bytes_per_s for each in demands] == pytest.approx([5000] * 3)
+    assert [each.readers for each in demands] == [("measure",), ("choose",), ()]
