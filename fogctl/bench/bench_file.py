@@ -13,6 +13,8 @@ from fogctl.config.fields import Entry, InstantS, LossFraction, PositiveDelayMs
 from fogctl.config.units import quoted
 
 MOST_VALUES = 200
+LEAST_LOOKED_S = 10.0
+"""In less there are too few looks at the lag for any objective to be met."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")
 
 
@@ -66,6 +68,15 @@ def _ascending(values: list[float]) -> list[float]:
     return values
 
 
+def _long_enough(seconds: float) -> float:
+    if seconds < LEAST_LOOKED_S:
+        raise ValueError(
+            f"must be {LEAST_LOOKED_S:g}s or more, or no objective can be met: the lag is looked at "
+            "about once a second (write for example 240s)"
+        )
+    return seconds
+
+
 def _some_time(seconds: float) -> float:
     if seconds <= 0:
         raise ValueError("must be more than 0 (write for example 60s)")
@@ -94,6 +105,12 @@ class Simulated(Entry):
     jitter: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.05, description="by how much batches vary in length"
     )
+
+    @model_validator(mode="after")
+    def _room_for_rows(self) -> Simulated:
+        if self.fixed >= self.freshness:
+            raise ValueError("needs a freshness above fixed, or a batch has no time for rows")
+        return self
 
 
 class Live(Entry):
@@ -147,6 +164,21 @@ class Slo(Entry):
     )
     confidence: LossFraction = Field(default=0.95, description="of the lag's trend")
 
+    @model_validator(mode="after")
+    def _possible(self) -> Slo:
+        if not 0 < self.confidence < 1:
+            raise ValueError("confidence must lie between 0% and 100%, both excluded (write for example 95%)")
+        if self.kind is SloKind.processed and self.limit >= 1:
+            raise ValueError(
+                "share of processed must be below 100%, which no run meets for sure: "
+                "some of the load is always on its way (write for example 99%)"
+            )
+        if self.kind is SloKind.lag_trend_ratio and self.limit <= 0:
+            raise ValueError(
+                "share of lag-trend-ratio must be above 0%, or chance decides (write for example 5%)"
+            )
+        return self
+
     @property
     def limit(self) -> float:
         """The share, given or not."""
@@ -190,7 +222,9 @@ class ExecutionFile(Entry):
     warm_up: Length = Field(
         default=60.0, description="how long each experiment runs unseen", examples=["60s"]
     )
-    duration: Length = Field(default=240.0, description="how long it is looked at", examples=["240s"])
+    duration: Annotated[Length, AfterValidator(_long_enough)] = Field(
+        default=240.0, description="how long it is looked at", examples=["240s"]
+    )
     repetitions: Annotated[int, Field(ge=1, le=99)] = Field(
         default=1, description="of each experiment; the median decides, so take an odd number"
     )

@@ -10,18 +10,31 @@ from fogctl.runtime.app import App
 LEAST_VALUES = 20_000
 """Different values that are sent in turn; more where there are more keys."""
 MOST_KEYS = 1_000_000
+STREAMS = ("events", "readings", "flows", "rides", "records")
+"""Inputs that there are generators for."""
 
 
-def values(app: App, keys: int, seed: int) -> list[bytes]:
-    """Values for an app's input, with each of so many keys as often as any other."""
+def require_data(app: App, keys: int) -> str:
+    """The stream that values are made for; FogError if there is no data for the app, or for so many keys."""
     if len(app.sources) != 1:
         raise FogError(
             f"{app.name} reads {', '.join(app.sources)}: only apps with one input can be loaded here"
         )
     if keys > MOST_KEYS:
         raise FogError(f"{keys:,} keys are more than the {MOST_KEYS:,} that can be kept at hand")
-    count = keys * max(1, -(-LEAST_VALUES // keys))
     (stream,) = app.sources
+    if stream not in STREAMS:
+        raise FogError(
+            f"there is no data for the stream {stream} of {app.name}",
+            hint=f"load apps that read {', '.join(STREAMS[:-1])} or {STREAMS[-1]}",
+        )
+    return stream
+
+
+def values(app: App, keys: int, seed: int) -> list[bytes]:
+    """Values for an app's input, with each of so many keys as often as any other."""
+    stream = require_data(app, keys)
+    count = keys * max(1, -(-LEAST_VALUES // keys))
     if stream == "events":
         from fogapps.nexmark.events import events
 
@@ -40,9 +53,4 @@ def values(app: App, keys: int, seed: int) -> list[bytes]:
 
         rides = make(MakeOptions(seed, days=0.05))
         return list(islice(rides.values(0, len(rides)), LEAST_VALUES))
-    if stream == "records":
-        return [b"%d" % number for number in range(count)]
-    raise FogError(
-        f"there is no data for the stream {stream} of {app.name}",
-        hint="load apps that read events, readings, flows, rides or records",
-    )
+    return [b"%d" % number for number in range(count)]

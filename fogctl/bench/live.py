@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fogctl.bench.bench_file import Live, Load, LoadType
-from fogctl.bench.data import values
+from fogctl.bench.data import require_data, values
 from fogctl.errors import FogError
 from fogctl.planner.live import LiveMeasure
 from fogctl.planner.live_lab import require_absent, usable_nodes
@@ -35,15 +35,18 @@ class LiveSubject:
         load: Load,
         seed: int,
         most: int,
+        greatest: float,
         apps: Apps,
         say: Callable[[str], None],
         where: str | None = None,
     ) -> LiveSubject:
-        """Checked before anything is deployed: nodes, options, room for the most replicas."""
+        """Checked before anything is deployed: options, data for the greatest load, nodes for the most
+        replicas."""
         app = by_arrival(app_files.load(where or system.app))
         given = [f"{stage}.{name}={_text(value)}" for stage, more in system.options.items()
                  for name, value in more.items()]  # fmt: skip
         app = with_options(app, given)
+        require_data(app, _keys(load, greatest))
         require_absent(apps, app)
         nodes = usable_nodes(apps, system.nodes)
         if most > len(nodes):
@@ -60,8 +63,7 @@ class LiveSubject:
     ) -> Window:
         """Every stage on the first `resources` nodes."""
         nodes = list(self.nodes[:resources])
-        keys = int(load) if self.load.by is LoadType.keys else self.load.keys
-        data = values(self.app, keys, self.seed + repetition)
+        data = values(self.app, _keys(self.load, load), self.seed + repetition)
         rate = self.load.rate_per_s(load)
         self.say(f"load {load:g} on {', '.join(nodes)}: deploying {self.app.name}")
         self.apps.deploy(self.app, {stage.name: nodes for stage in self.app.stages})
@@ -75,6 +77,10 @@ class LiveSubject:
             return measure.run(rate, duration_s)
         finally:
             self.apps.remove(self.app.name)
+
+
+def _keys(load: Load, value: float) -> int:
+    return int(value) if load.by is LoadType.keys else load.keys
 
 
 def by_arrival(app: App) -> App:

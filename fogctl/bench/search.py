@@ -63,7 +63,7 @@ def run(case: Case, subject: Subject, journal: Journal, *, say: Say = lambda _: 
     """Make the experiments that the strategy asks for and the journal does not have yet."""
     found = {
         (made.load, made.resources, made.repetition): made
-        for made in map(_made, journal.open_for(case.asked))
+        for made in (_made(journal, *line) for line in enumerate(journal.open_for(case.asked), start=2))
     }
     asked: Counter[tuple[float, float]] = Counter()
     done: list[Made] = []
@@ -84,6 +84,19 @@ def run(case: Case, subject: Subject, journal: Journal, *, say: Say = lambda _: 
     execution = case.execution
     search = _search(execution, sustains, execution.strategy.value, execution.lower_bound)
     return Outcome(execution.metric, dict(search.answers), tuple(done), counts(execution, search.answers))
+
+
+def require_answer(outcome: Outcome) -> None:
+    """FogError if nothing was sustained at all: then the objectives, not the resources, are in question."""
+    if any(answer is not None for answer in outcome.answers.values()):
+        return
+    easiest = min(outcome.experiments, key=lambda made: (made.load, -made.resources))
+    raise FogError(
+        f"nothing was sustained, not even load {easiest.load:g} on {easiest.resources} "
+        f"({'; '.join(easiest.reasons)})",
+        hint="lower the loads, look longer or loosen the objectives; the experiments are kept",
+        exit_code=REFUSED,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +203,11 @@ def _search(
     )
 
 
-def _made(line: Mapping[str, Any]) -> Made:
-    return Made(**{**line, "reasons": tuple(line["reasons"])})
+def _made(journal: Journal, number: int, line: Mapping[str, Any]) -> Made:
+    try:
+        return Made(**{**line, "reasons": tuple(line["reasons"])})
+    except (KeyError, TypeError):
+        raise FogError("is not an experiment", file=journal.file, line=number) from None
 
 
 def medians(experiments: Sequence[Made]) -> dict[tuple[float, int], bool]:

@@ -42,6 +42,7 @@ def run(
 
     benchmark.yaml says what is measured and when a load counts as sustained, execution.yaml at which loads
     and how often. Every experiment is kept as it is made: call it again to go on where it stopped.
+    Exit 3: a load could not be sent, or nothing was sustained at all; what was made is kept.
 
     \b
     Examples:
@@ -52,8 +53,11 @@ def run(
     from fogctl.bench.load import load
     from fogctl.bench.search import run as search
     from fogctl.planner.journal import Journal
+    from fogctl.planner.picture import require_drawable
 
     case = load(what)
+    if plot is not None:
+        require_drawable(plot)
     folder = to or Path(f"bench-{case.benchmark.name}")
     if dry_run:
         emit(output, *_forecast(case, folder))
@@ -109,6 +113,7 @@ def _subject(case: Case, say: Callable[[str], None]) -> Subject:
         case.benchmark.load,
         execution.seed,
         int(max(execution.resources)),
+        max(execution.loads),
         running_apps(testbed),
         say,
         app_folder,
@@ -138,6 +143,7 @@ def _forecast(case: Case, folder: Path) -> tuple[Any, ...]:
 def _tell(benchmark: BenchmarkFile, outcome: Outcome, plot: Path | None, output: Format) -> None:
     from fogctl.bench.bench_file import Metric
     from fogctl.bench.picture import UNITS, draw
+    from fogctl.bench.search import require_answer
     from fogctl.planner.picture import save
 
     if plot is not None:
@@ -172,3 +178,4 @@ def _tell(benchmark: BenchmarkFile, outcome: Outcome, plot: Path | None, output:
         table(None, ("strategy", "experiments for these answers", "saved"), strategies),
         f"{len(outcome.experiments)} experiments were made",
     )
+    require_answer(outcome)

@@ -72,16 +72,15 @@ def place_of(
             simulated,
             say,
         )
+    from fogctl.bench.data import values
     from fogctl.cli.app import running_apps
     from fogctl.planner.live_lab import LiveLab, require_absent, usable_nodes
 
-    measurable = require_measurable(app, keys, options)
-    assert measurable is not None
-    loaded, data = measurable
+    loaded = _app(app, keys, options)
     found = running_apps(testbed)
     require_absent(found, loaded)
     chosen = usable_nodes(found, [name.strip() for name in nodes.split(",")] if nodes else [])
-    live = LiveLab(found, loaded, chosen, data, folder, say, injectors)
+    live = LiveLab(found, loaded, chosen, values(loaded, keys, seed=1), folder, say, injectors)
     return Place(
         live,
         chosen,
@@ -92,19 +91,23 @@ def place_of(
     )
 
 
-def require_measurable(app: str, keys: int, options: list[str] | None) -> tuple[App, list[bytes]] | None:
-    """The app with its options and data for it, None for the simulated one; FogError if there is none."""
-    if app == SIMULATED:
-        if options:
-            raise FogError("the simulated app has no options", key="--set", hint="leave it out")
-        return None
-    from fogctl.bench.data import values
+def require_measurable(app: str, keys: int, options: list[str] | None) -> None:
+    """FogError if there is no such app, no data for it, or no such option."""
+    if app != SIMULATED:
+        _app(app, keys, options)
+    elif options:
+        raise FogError("the simulated app has no options", key="--set", hint="leave it out")
+
+
+def _app(app: str, keys: int, options: list[str] | None) -> App:
+    from fogctl.bench.data import require_data
     from fogctl.bench.live import by_arrival
     from fogctl.runtime.app import load
     from fogctl.runtime.app_options import with_options
 
     loaded = with_options(by_arrival(load(app)), options or ())
-    return loaded, values(loaded, keys, seed=1)
+    require_data(loaded, keys)
+    return loaded
 
 
 def _slot(nodes: Sequence[Node]) -> str:

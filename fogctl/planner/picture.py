@@ -78,12 +78,10 @@ def draw_capacity(
     return figure
 
 
-def require_drawable(file: Path | None) -> None:
+def require_drawable(file: Path) -> None:
     """FogError if no picture could be written there: asked before anything is measured for it."""
     from matplotlib.figure import Figure
 
-    if file is None:
-        return
     if file.suffix[1:].lower() not in Figure().canvas.get_supported_filetypes():
         raise FogError(
             f"cannot draw {file.suffix or 'a file without ending'}",
