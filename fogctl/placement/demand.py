@@ -41,7 +41,11 @@ def neutral(app: App, replicas: Mapping[str, int]) -> tuple[StageDemand, ...]:
 def profiled(
     app: App, replicas: Mapping[str, int], profile: Profile, file: Path | None = None
 ) -> tuple[StageDemand, ...]:
-    """As measured; FogError if the profile is of another app or lacks a stage."""
+    """As measured, at the rate that comes in; FogError if the profile is of another app or lacks a stage.
+
+    A stage that fell behind while it was measured must do more than it did: its rate is what the stages
+    before it hand on.
+    """
     if profile.app != app.name:
         raise FogError(
             f"the profile is of the app {profile.app}, not of {app.name}",
@@ -50,6 +54,7 @@ def profiled(
             hint=f"fogctl app profile {app.name} --to FILE makes one",
         )
     found = []
+    rates = _rates(app, profile)
     for stage in app.stages:
         seen = profile.stage(stage.name)
         if seen is None:
@@ -64,14 +69,33 @@ def profiled(
             StageDemand(
                 stage.name,
                 replicas[stage.name],
-                seen.cpu_cores,
-                seen.state_bytes_per_s,
-                seen.output_bytes_per_s,
+                seen.cpu_s_per_record * rates[stage.name],
+                seen.state_bytes_per_record * rates[stage.name],
+                seen.output_bytes_per_record * rates[stage.name],
                 _memory(stage),
                 _readers(app, stage),
             )
         )
     return tuple(found)
+
+
+def _rates(app: App, profile: Profile) -> dict[str, float]:
+    """Records a second that come into each stage that the profile has, in the order of the streams."""
+    made: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    waiting = [stage for stage in app.stages if profile.stage(stage.name) is not None]
+    while waiting:
+        ready = [s for s in waiting if not any(o.output in s.inputs for o in waiting)] or waiting
+        for stage in ready:
+            seen = profile.stage(stage.name)
+            assert seen is not None
+            from_stages = [made[stream] for stream in stage.inputs if stream in made]
+            # What comes from outside is known by what was processed; so is the rest of a stage that has both.
+            only_stages = len(from_stages) == len(stage.inputs) and sum(from_stages) > 0
+            rate = sum(from_stages) if only_stages else seen.records_per_s
+            rates[stage.name], made[stage.output] = rate, rate * seen.output_records_per_record
+        waiting = [stage for stage in waiting if stage not in ready]
+    return rates
 
 
 def _memory(stage: Stage) -> int:

@@ -59,20 +59,9 @@ class StageProfile(BaseModel):
     replicas: list[ReplicaProfile] = Field(default_factory=list)
 
     @property
-    def cpu_cores(self) -> float:
-        """CPU that all its replicas together use at the rate it was measured at."""
-        return self.cpu_s_per_record * self.records_per_s
-
-    @property
-    def state_bytes_per_s(self) -> float:
-        """State read and written at that rate."""
-        each = self.state_read_bytes_per_record + self.state_written_bytes_per_record
-        return each * self.records_per_s
-
-    @property
-    def output_bytes_per_s(self) -> float:
-        """What it hands on at that rate."""
-        return self.output_bytes_per_record * self.records_per_s
+    def state_bytes_per_record(self) -> float:
+        """State read and written."""
+        return self.state_read_bytes_per_record + self.state_written_bytes_per_record
 
 
 class Profile(BaseModel):

@@ -34,10 +34,17 @@ class CpuUse:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a stage wrote to its output topic in the window; the size is a sample's mean."""
+    """What a stage's output topic says of the window; the size is a sample's mean."""
 
     records: int = 0
+    """That came into it. Counts where Spark does not say what a batch wrote: they come all at once."""
     bytes_per_record: float = 0.0
+
+
+def rows_written(progress: Mapping[str, Any]) -> int | None:
+    """The records that a batch wrote; None where Spark does not know."""
+    rows = (progress.get("sink") or {}).get("numOutputRows")
+    return rows if isinstance(rows, int) and rows >= 0 else None
 
 
 def state_use(progress: Mapping[str, Any]) -> StateUse:
@@ -79,10 +86,11 @@ def stage_profile(
 ) -> StageProfile | None:
     """The stage over the window from `began_s` to `ended_s`; None if it processed nothing in it.
 
-    A batch counts by as much of it as lies in the window, with its rows and with its state: CPU counters are
-    read at the window's ends, wherever the batches are then.
+    A batch counts by as much of it as lies in the window, with its rows, its state and its output: CPU
+    counters are read at the window's ends, wherever the batches are then.
     """
     records = read_bytes = written_bytes = 0.0
+    handed_on: float | None = 0.0
     source = StateSource.none
     for event in events:
         batch = read_batch(event)
@@ -92,13 +100,15 @@ def stage_profile(
         part = inside_s / batch.duration_s
         used = state_use(event)
         records += batch.rows * part
+        rows = rows_written(event)
+        handed_on = None if rows is None or handed_on is None else handed_on + rows * part
         read_bytes += used.read_bytes * part
         written_bytes += used.written_bytes * part
         source = used.source if source is StateSource.none else source
     if records <= 0:
         return None
     rate = records / (ended_s - began_s)
-    output = written.records / records
+    output = (written.records if handed_on is None else handed_on) / records
     return StageProfile(
         stage=stage,
         records=round(records, 3),

@@ -68,6 +68,7 @@ def profile_file(folder: Path, **cpu_s: float) -> str:
             records_per_s=100,
             records_per_s_per_replica=100,
             cpu_s_per_record=cost,
+            output_records_per_record=1,
             output_bytes_per_record=50,
         )
         for name, cost in cpu_s.items()
@@ -205,6 +206,20 @@ def test_room_is_what_shares_and_memory_leave() -> None:
     assert found[0].memory_bytes == 700 * MIB - BESIDE_HEAP_BYTES
     assert [room.rtt_ms for room in found] == [10, 20, 30, 40]
     assert [room.slots for room in rooms(one.testbed, one.latencies, one.deployments)] == [0, 1, 1, 1]
+
+
+def test_a_stage_that_fell_behind_counts_at_the_rate_that_comes_in(folder: Path) -> None:
+    profile_file(folder, parse=0.001, measure=0.009, choose=0.002)
+    made = Profile.model_validate_json((folder / "profile.json").read_text())
+    halves = {"parse": {"output_records_per_record": 0.5}, "measure": {"records_per_s": 10.0}}
+    stages = [stage.model_copy(update=halves.get(stage.stage, {})) for stage in made.stages]
+    demands = profiled(
+        apps.load("taxi3"),
+        dict.fromkeys(("parse", "measure", "choose"), 1),
+        made.model_copy(update={"stages": stages}),
+    )
+    # 100 a second into parse, half of them handed on, though measure took 10 only.
+    assert [each.cpu_cores for each in demands] == pytest.approx([0.1, 0.009 * 50, 0.002 * 50])
 
 
 def test_demands_are_what_was_measured_at_the_rate_it_was_measured_at(folder: Path) -> None:

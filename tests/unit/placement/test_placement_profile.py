@@ -50,7 +50,9 @@ IN_MEMORY: dict[str, Any] = {
 }
 
 
-def batch(at_s: float, rows: int = 100, seconds: float = 4.0, *operators: dict[str, Any]) -> dict[str, Any]:
+def batch(
+    at_s: float, rows: int = 100, seconds: float = 4.0, *operators: dict[str, Any], wrote: int | None = None
+) -> dict[str, Any]:
     """A recorded batch that began so long after the first."""
     from datetime import UTC, datetime
 
@@ -61,6 +63,7 @@ def batch(at_s: float, rows: int = 100, seconds: float = 4.0, *operators: dict[s
         "numInputRows": rows,
         "durationMs": {"triggerExecution": seconds * 1000},
         "stateOperators": list(operators),
+        "sink": {"description": "KafkaTable", "numOutputRows": rows if wrote is None else wrote},
     }
 
 
@@ -75,17 +78,16 @@ def profiled(events: list[dict[str, Any]], began: float, ended: float, **more: A
 
 
 def test_cpu_and_rates_are_those_of_the_records_in_the_window() -> None:
-    found = profiled([RECORDED, batch(4.0)], 0.0, 10.0, written=Written(records=300, bytes_per_record=40.0))
+    written = Written(records=999, bytes_per_record=40.0)
+    found = profiled([RECORDED, batch(4.0, wrote=200)], 0.0, 10.0, written=written)
     assert found.records == 200
     assert found.records_per_s == pytest.approx(20)
     assert found.records_per_s_per_replica == pytest.approx(10)
     assert found.cpu_s_per_record == pytest.approx(4.0 / 200)
-    assert found.cpu_cores == pytest.approx(0.4)
     assert found.output_records_per_record == pytest.approx(1.5)
     assert found.output_bytes_per_record == pytest.approx(60)
-    assert found.output_bytes_per_s == pytest.approx(300 * 40 / 10)
     assert [replica.cpu_used_cores for replica in found.replicas] == pytest.approx([0.3, 0.1])
-    assert (found.state_bytes_per_s, found.state_source) == (0, StateSource.none)
+    assert (found.state_bytes_per_record, found.state_source) == (0, StateSource.none)
 
 
 def test_a_batch_counts_by_as_much_of_it_as_lies_in_the_window() -> None:
@@ -93,6 +95,13 @@ def test_a_batch_counts_by_as_much_of_it_as_lies_in_the_window() -> None:
     events = [batch(0.0, 100), batch(4.0, 10, 2.0), batch(6.0, 40)]
     found = profiled(events, 3.0, 8.0)
     assert found.records == pytest.approx(25 + 10 + 20)
+
+
+def test_what_spark_does_not_count_is_counted_in_the_topic() -> None:
+    # In real-time mode a batch says -1.
+    found = profiled([batch(0.0), batch(4.0, wrote=-1)], 0.0, 10.0, written=Written(50, 10.0))
+    assert found.output_records_per_record == pytest.approx(50 / 200)
+    assert found.output_bytes_per_record == pytest.approx(2.5)
 
 
 def test_a_window_without_records_has_no_profile() -> None:
@@ -108,7 +117,6 @@ def test_rocksdb_counts_bytes_itself() -> None:
     found = profiled([batch(0.0, 100, 4.0, ROCKSDB, ROCKSDB)], 0.0, 2.0)
     assert found.state_read_bytes_per_record == pytest.approx(80)
     assert found.state_written_bytes_per_record == pytest.approx(40)
-    assert found.state_bytes_per_s == pytest.approx(120 * 25)
 
 
 def test_the_store_in_memory_is_counted_in_rows_of_mean_size() -> None:
