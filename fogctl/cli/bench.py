@@ -133,9 +133,10 @@ def _forecast(case: Case, folder: Path) -> tuple[Any, ...]:
         "experiments": {"least": least, "most": most},
         "minutes": {"least": least * minutes, "most": most * minutes},
     }
+    unit = "min of simulated time" if benchmark.system.simulated is not None else "min"
     text = (
         f"{benchmark.name}: {least} to {most} experiments of {minutes:.3g} min, "
-        f"{least * minutes:,.0f} to {most * minutes:,.0f} min in all; kept in {folder}/{JOURNAL}"
+        f"{least * minutes:,.0f} to {most * minutes:,.0f} {unit} in all; kept in {folder}/{JOURNAL}"
     )
     return data, text
 

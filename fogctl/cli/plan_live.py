@@ -165,8 +165,9 @@ def explore(
     except ValueError as error:
         raise FogError(str(error).removesuffix(".")) from None
     price = cost(space, phases, stop)
+    # A rule of thumb: deploying, and waiting for backlogs, comes on top.
     forecast = (
-        f"{price.least_runs} to {price.most_runs} runs, "
+        f"{' to '.join(map(str, dict.fromkeys((price.least_runs, price.most_runs))))} runs, "
         f"{price.least_s / 60:,.0f} to {price.most_s / 60:,.0f} min, on up to {price.slots} nodes"
     )
     if dry_run:

@@ -103,6 +103,12 @@ def notes(kept: Kept, asked: Question, rows: Sequence[dict[str, Any]]) -> list[s
         "Boards are counted by cores and memory alone: broker, control node, network and spares come on top."
     )
     for board in asked.boards:
+        for size in asked.memory_mb:
+            if (room := tasks_per_board(board, size)) < board.cores:
+                said.append(
+                    f"{board.name} has memory for {room} task{'' if room == 1 else 's'} of {size:g} MB "
+                    f"on its {board.cores} cores."
+                )
         power = next((each for each in board.sources if each.figure == "power"), None)
         kind = "of unknown source" if power is None else f"{power.kind} ({power.note})"
         said.append(

@@ -59,7 +59,8 @@ def draw_capacity(
             label=f"{name}: {note}",
         )
     for each in wanted:
-        axes.axhline(each, color="0.3", linewidth=0.8, linestyle=":", label=f"{each:,.10g} asked for")
+        axes.axhline(each, color="0.3", linewidth=0.8, linestyle=":")
+        axes.text(slots[0], each, f"{each:,.10g} asked for", fontsize=8, verticalalignment="bottom")
     for here, fill, label in ((True, "black", "measured"), (False, "white", "measured, other memory")):
         dots = [(row.task_slots, row.mst) for row in model.observations if (row.memory_mb == memory) is here]
         if dots:
@@ -68,6 +69,8 @@ def draw_capacity(
     axes.set_yscale("log")
     positive = [row.mst for row in model.observations if row.mst > 0]
     axes.set_ylim(0.5 * min(positive, default=min(wanted)), 3 * max([*wanted, *positive]))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:,.10g}")
     axes.set_xlabel("task slots")
     axes.set_ylabel("maximum sustainable throughput")
     asked = ", ".join(f"{rate:,.10g}/s" for rate in rates)

@@ -68,7 +68,7 @@ def purchase(
     if offered <= 0:
         raise FogError(
             f"{board.name} has no room for a task with {memory_mb:g} MB",
-            hint="choose a board with more memory",
+            hint="choose a board with more memory, or plan for smaller heaps with --memory-mb",
         )
     found = model.slots_for(rate, memory_mb, headroom=headroom, max_slots=max_slots)
     interval = model.slots_interval(

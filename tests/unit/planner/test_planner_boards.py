@@ -100,6 +100,23 @@ def test_what_the_figures_rest_on_is_said(planned: tuple[dict[str, Any], Path]) 
     assert "rpi5-8g: 4 W idle, 9 W with all cores busy, estimate" in notes
 
 
+def test_memory_that_keeps_cores_idle_is_said(explored: Path) -> None:
+    asked = (
+        "boards",
+        str(explored),
+        "--rate",
+        "2000",
+        "--board",
+        "rpi-zero2w",
+        "--memory-mb",
+        "256",
+        "-o",
+        "json",
+    )
+    notes = json.loads(run(*asked))["notes"]
+    assert "rpi-zero2w has memory for 1 task of 256 MB on its 4 cores." in notes
+
+
 def _check_cells(text: str, data: dict[str, Any]) -> None:
     """Every cell shows its figure of the JSON, and every figure of the JSON has its cell."""
     cells = browser.Cells(text).found
