@@ -11,13 +11,15 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
 from live_testbed import Fogctl, Replay, SharedTestbed, Tell, audited, eventually, ok
 
 from fogctl.errors import FogError
-from fogctl.runtime import faults, pool
+from fogctl.runtime import faults, kafka, pool
 from fogctl.runtime.control import ask, stage_socket
 from fogctl.runtime.operate import Apps
 from fogctl.testbed.running import Running
@@ -81,6 +83,27 @@ def nodes(bed: Running) -> list[str]:
     return sorted(executor["node"] for executor in stage["executors"])
 
 
+def assert_its_own_query_warmed_it_up(bed: Running) -> None:
+    """Made-up records went through the stage's function, and nobody counts them as its work."""
+    with kafka.reachable(bed) as where:
+        consumer = KafkaConsumer(**where.for_kafka_python(), enable_auto_commit=False)
+        topic = "identity.copy.warm-up"
+        parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
+        consumer.assign(parts)
+        consumer.seek_to_beginning(*parts)
+        ends = consumer.end_offsets(parts)
+        keys: Counter[bytes] = Counter()
+        while any(consumer.position(part) < ends[part] for part in parts):
+            for records in consumer.poll(timeout_ms=500).values():
+                keys.update(record.key for record in records)
+        consumer.close()
+    assert max(keys.values()) > 1, "made up once, and written again by the query"
+    folder = bed.state.folder / "apps" / "identity" / "copy"
+    assert list(folder.glob("warm-up-*")) == []
+    batches = (folder / "progress.jsonl").read_text() if (folder / "progress.jsonl").exists() else ""
+    assert all(json.loads(line)["numInputRows"] == 0 for line in batches.splitlines())
+
+
 def would(fogctl: Fogctl, *arguments: str) -> list[str]:
     """What a dry run says it would change."""
     said = json.loads(ok(fogctl("app", *arguments, "--dry-run", "-o", "json")))
@@ -109,6 +132,7 @@ def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
     ok(fogctl("app", "deploy", "identity", "--on", "pi1"))
     (stage,) = json.loads(ok(fogctl("app", "status", "identity", "-o", "json")))["stages"]
     assert [executor["node"] for executor in stage["executors"]] == ["pi1"]
+    assert_its_own_query_warmed_it_up(bed)
     die_right_after_joining(fogctl, bed, "pi3", monkeypatch, tell)
     sent_numbers = Apps.on(bed).sent_numbers("identity")
     with Replay(

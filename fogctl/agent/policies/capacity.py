@@ -89,6 +89,15 @@ def overloaded(stage: StageView, warm_up_s: float) -> bool:
     return stage.known.overloaded and stage.since_grown_s >= warm_up_s
 
 
+def pressed(stage: StageView, part: float) -> bool:
+    """Whether batches take that part of the freshness bound already, so that more load may be too much.
+
+    A batch takes D = F + c·N, so D = F / (1 - c·rate) under a steady rate: far below the bound there is room
+    whatever the model says, and a model of small batches says little about large ones.
+    """
+    return stage.metrics.batch_ms >= part * 1e3 * stage.known.facts.freshness_s
+
+
 @dataclass(frozen=True, slots=True)
 class NodeSet:
     """Some of a stage's own nodes and some free ones, nearest first each; or the nearest of all."""

@@ -9,7 +9,7 @@ from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale
-from fogctl.agent.policies.capacity import Capacity, NodeSet, node_sets, nothing_known, overloaded
+from fogctl.agent.policies.capacity import Capacity, NodeSet, node_sets, nothing_known, overloaded, pressed
 from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
 
@@ -36,6 +36,8 @@ class GesscaleSpark:
     """Node-seconds: replicas are removed once those to spare have cost as much as a reconfiguration does."""
     worth: float = 0.6
     """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
+    pressed_from: float = 0.25
+    """Of the freshness bound: with shorter batches nothing is added on the model's word alone."""
     warm_up_s: float = 30.0
     """New replicas are slow at first: overload so soon after a change does not count against the model."""
 
@@ -57,7 +59,7 @@ class GesscaleSpark:
         now = capacity.rate(stage.nodes, stage.share)
         numbers |= {"mst": now, "correction": capacity.correction}
         key = f"{self.name}.surplus.{stage.name}"
-        if overloaded(stage, self.warm_up_s) or now < needed:
+        if overloaded(stage, self.warm_up_s) or (now < needed and pressed(stage, self.pressed_from)):
             plan = self._out(stage, known, capacity, now, numbers)
             return replace(plan, remember={key: Surplus(at_s).to_memory()})
         fewer = fewer_nodes(stage, known, capacity, needed * (1.0 + self.spare))

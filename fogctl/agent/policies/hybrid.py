@@ -9,7 +9,7 @@ from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale, Share
-from fogctl.agent.policies.capacity import Capacity, node_sets, nothing_known, overloaded
+from fogctl.agent.policies.capacity import Capacity, node_sets, nothing_known, overloaded, pressed
 from fogctl.agent.policies.gesscale_spark import least_set
 from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
@@ -37,6 +37,8 @@ class Hybrid:
     """Node-seconds, weighed by share: replicas go once those to spare have cost what a change does."""
     worth: float = 0.6
     """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
+    pressed_from: float = 0.25
+    """Of the freshness bound: with shorter batches no replica is added on the model's word alone."""
     warm_up_s: float = 30.0
     """New replicas are slow at first: overload so soon after a change does not count against the model."""
 
@@ -67,7 +69,8 @@ class Hybrid:
         key = f"{self.name}.surplus.{stage.name}"
         behind = backlog(stage.metrics, stage.known) > 0.0
         full = x >= largest - _SAME
-        if most < needed or (full and overloaded(stage, self.warm_up_s)):
+        short = most < needed and pressed(stage, self.pressed_from)
+        if short or (full and overloaded(stage, self.warm_up_s)):
             plan = self._out(stage, known, capacity, now, numbers)
             return replace(plan, remember={key: Surplus(at_s).to_memory()})
         fewer = (

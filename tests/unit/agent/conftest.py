@@ -63,7 +63,7 @@ def metrics(stage: str = "work", nodes: Sequence[str] = ("pi1",), **given: Any) 
         "lag": 40,
         "lag_by_partition": {},
         "lag_trend": 0.0,
-        "batch_ms": 800.0,
+        "batch_ms": 1500.0,
         "batch_split_ms": {},
         "batch_rows": 40.0,
         "max_rows": 400,

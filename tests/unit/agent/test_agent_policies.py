@@ -228,6 +228,24 @@ def test_cold_batches_alone_make_no_model_that_adds_nodes(make, name) -> None:
     assert policy(name).decide(later.seen, later.known).actions != ()
 
 
+@pytest.mark.parametrize("name", ["gesscale-spark", "hybrid"])
+def test_short_batches_add_no_replica_on_the_models_word_alone(make, name) -> None:
+    known = {"batches": make.samples, "needed_rate": 290.0, "sized_rate": 290.0}
+    said = {
+        batch_ms: nodes_of(policy(name).decide(world.seen, world.known))
+        for batch_ms in (600.0, 2000.0)
+        for world in [
+            make.scene(("pi1",), input_rate=260.0, processed_rate=60.0, batch_ms=batch_ms, known=known)
+        ]
+    }
+    assert not said[600.0]
+    assert len(said[2000.0]) > 1
+    behind = make.scene(
+        ("pi1",), input_rate=260.0, processed_rate=60.0, batch_ms=600.0, known={**known, "overloaded": True}
+    )
+    assert len(nodes_of(policy(name).decide(behind.seen, behind.known))) > 1
+
+
 def test_gesscale_spark_adds_two_when_the_load_rises_steeply_and_one_when_it_does_not(make) -> None:
     one = true_capacity(make, ("pi1",), {"pi1": 0.0})
     for rate, expected in ((0.5 * one, 3), (0.95 * one, 2)):
