@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fogctl.cli.plan import app
+from fogctl.cli.plan_place import Place
 from fogctl.errors import FogError
 from fogctl.planner import simulated_lab
 from fogctl.planner.repeats import spread
@@ -124,6 +125,24 @@ def test_a_first_rate_far_too_high_is_told(tmp_path: Path) -> None:
     assert "is not gone after 360 s" in str(error)
     assert "give a lower one" in str(error)
     assert error.exit_code == 3
+
+
+def test_more_slots_than_nodes_are_refused_before_anything_is_deployed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def three_nodes(*_: Any) -> Place:
+        untouched = simulated_lab.SimulatedLab()
+        return Place(
+            untouched, ("pi1", "pi2", "pi3"), "a replica", {}, lambda _: pytest.fail("deployed"), print
+        )
+
+    monkeypatch.setattr("fogctl.cli.plan_live.place_of", three_nodes)
+    error = refused(*EXPLORE, "--slots", "2,9", "--to", str(tmp_path / "out"))
+    assert str(error) == (
+        "--slots: 9 slots need as many nodes, and there are 3 (give fewer, or a testbed with more nodes)"
+    )
+    assert error.exit_code == 2
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
