@@ -42,3 +42,7 @@ class FogError(Exception):
         parts = [part for part in (where, self.key) if part]
         sentence = ": ".join([*parts, self.message])
         return f"{sentence} ({self.hint})" if self.hint else sentence
+
+
+class ChangeInterrupted(FogError):
+    """Ctrl-C came while something was being changed, and what had been begun was undone."""

@@ -22,7 +22,7 @@ from fogctl.agent.state import AgentState, Intent, Learned
 from fogctl.agent.store import Store
 from fogctl.agent.target import Target
 from fogctl.agent.wish import Note, wishes
-from fogctl.errors import FogError
+from fogctl.errors import ChangeInterrupted, FogError
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +159,11 @@ class Agent:
         intent = Intent(decision.number, seen.at_s, plan, seen.deployment, waiting)
         self._save(replace(self.state, intent=intent))
         self._write(_as_event(replace(decision, outcome="intended")))
-        error = None
+        error, interrupted = None, False
         try:
             self.target.apply(self.app, plan)
         except FogError as failure:
-            error = str(failure)
+            error, interrupted = str(failure), isinstance(failure, ChangeInterrupted)
         ended = self.target.now_s()
         self._event(
             "failed" if error else "applied",
@@ -181,6 +181,8 @@ class Agent:
             after = collect(self.target, self.app, arrivals=False)
             waiting = effects.look(waiting, after, known, self.state.record, self.settings.guard).waiting
         self._save(replace(self.state, intent=None, effects=waiting))
+        if interrupted:  # the user's wish, not the change's failure: whoever runs this agent must hear of it
+            raise KeyboardInterrupt
         return replace(decision, outcome="failed" if error else "applied", error=error)
 
     def _changed(self, plan: Plan, seen: Observation, error: str | None) -> None:

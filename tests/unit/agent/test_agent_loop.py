@@ -15,7 +15,7 @@ from fogctl.agent.policy import make as policy
 from fogctl.agent.settings import AgentSettings, Guard
 from fogctl.agent.state import from_json, to_json
 from fogctl.agent.store import FileStore, MemoryStore
-from fogctl.errors import FogError
+from fogctl.errors import ChangeInterrupted, FogError
 
 GUARD = Guard(window="10s", stabilise="10s", scale_in_delay="20s", catch_up="30s", cool_off="30s")
 SETTINGS = AgentSettings(every="5s", guard=GUARD)
@@ -292,6 +292,23 @@ def test_a_failed_change_is_said_and_not_tried_again_at_once(make) -> None:
     gaps = [b - a for a, b in itertools.pairwise(tries)]
     assert gaps[0] >= 30.0
     assert gaps[1] >= 60.0
+
+
+def test_ctrl_c_in_the_middle_of_a_change_is_noted_and_ends_the_agent(make) -> None:
+    plant = make.plant(rate=lambda _: 100.0)
+
+    def interrupted(plan) -> None:
+        raise ChangeInterrupted("interrupted", hint="what had been changed was undone")
+
+    plant.fail = interrupted
+    log = MemoryLog()
+    running = agent(plant, log=log)
+    running.policy = Insisting(Plan((Scale("work", ("pi1", "pi2")),), "always"))
+    with pytest.raises(KeyboardInterrupt):
+        running.run(200.0)
+    (failed,) = [event for event in log.events if event["what"] == "failed"]
+    assert "was undone" in failed["error"]
+    assert running.state.intent is None
 
 
 def test_frozen_metrics_stop_changes_until_they_thaw(make) -> None:
