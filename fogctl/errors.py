@@ -44,5 +44,5 @@ class FogError(Exception):
         return f"{sentence} ({self.hint})" if self.hint else sentence
 
 
-class ChangeInterrupted(FogError):
+class ChangeInterruptedError(FogError):
     """Ctrl-C came while something was being changed, and what had been begun was undone."""

@@ -22,7 +22,7 @@ from fogctl.agent.state import AgentState, Intent, Learned
 from fogctl.agent.store import Store
 from fogctl.agent.target import Target
 from fogctl.agent.wish import Note, wishes
-from fogctl.errors import ChangeInterrupted, FogError
+from fogctl.errors import ChangeInterruptedError, FogError
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Agent:
         try:
             self.target.apply(self.app, plan)
         except FogError as failure:
-            error, interrupted = str(failure), isinstance(failure, ChangeInterrupted)
+            error, interrupted = str(failure), isinstance(failure, ChangeInterruptedError)
         ended = self.target.now_s()
         self._event(
             "failed" if error else "applied",

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from fogctl.errors import FAILED, ChangeInterrupted, FogError
+from fogctl.errors import FAILED, ChangeInterruptedError, FogError
 from fogctl.runtime.deployment import AddReplica, Change, RemoveReplica, StartStage, StopStage, inverse
 
 Say = Callable[[str], None]
@@ -48,7 +48,7 @@ def carry_out(
         if stopped := [step.stage for step in begun if isinstance(step, StopStage)]:
             undone += f", and {', '.join(stopped)} runs as before"
         if isinstance(error, KeyboardInterrupt):
-            raise ChangeInterrupted("interrupted", hint=undone, exit_code=FAILED) from error
+            raise ChangeInterruptedError("interrupted", hint=undone, exit_code=FAILED) from error
         hint = f"{error.hint}; " if error.hint else ""
         raise FogError(error.message, hint=f"{hint}{undone}", exit_code=error.exit_code) from error
 

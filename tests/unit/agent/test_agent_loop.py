@@ -15,7 +15,7 @@ from fogctl.agent.policy import make as policy
 from fogctl.agent.settings import AgentSettings, Guard
 from fogctl.agent.state import from_json, to_json
 from fogctl.agent.store import FileStore, MemoryStore
-from fogctl.errors import ChangeInterrupted, FogError
+from fogctl.errors import ChangeInterruptedError, FogError
 
 GUARD = Guard(window="10s", stabilise="10s", scale_in_delay="20s", catch_up="30s", cool_off="30s")
 SETTINGS = AgentSettings(every="5s", guard=GUARD)
@@ -298,7 +298,7 @@ def test_ctrl_c_in_the_middle_of_a_change_is_noted_and_ends_the_agent(make) -> N
     plant = make.plant(rate=lambda _: 100.0)
 
     def interrupted(plan) -> None:
-        raise ChangeInterrupted("interrupted", hint="what had been changed was undone")
+        raise ChangeInterruptedError("interrupted", hint="what had been changed was undone")
 
     plant.fail = interrupted
     log = MemoryLog()
