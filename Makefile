@@ -114,7 +114,7 @@ lock: setup
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 
 schema: setup
-	@for file in testbed board app experiment; do $(BIN)/fogctl schema $$file --to docs/schema/$$file.schema.json; done
+	@for file in testbed board app experiment bench; do $(BIN)/fogctl schema $$file --to docs/schema/$$file.schema.json; done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
