@@ -86,10 +86,10 @@ def placement_view(planned: Planned, *, profiled: bool) -> list[Any]:
     if limits is None:
         shown.append(STRATEGIES[planned.strategy])
     else:
-        # What no plan can better had no say.
-        open_ = {name: cost for name, cost in plan.cost.items() if limits.minimum.get(name, 0.0) < 1.0}
-        same = ", ".join(name for name in plan.cost if name not in open_)
-        shown += [view.verdict(plan, limits, tuned=True), view.reason(replace(plan, cost=open_), limits)]
+        decisive = {name: plan.cost[name] for name in limits.limited if name in plan.cost}
+        same = ", ".join(name for name in plan.cost if name not in decisive)
+        shown.append(view.verdict(plan, limits, tuned=True))
+        shown += [view.reason(replace(plan, cost=decisive), limits)] if decisive else []
         shown += [f"The same whatever the plan: {same}."] if same else []
     if planned.left_out:
         shown.append(f"no room for a replica: {', '.join(planned.left_out)}")

@@ -84,7 +84,7 @@ def measure(apps: Apps, name: str, window_s: float, tick: Tick = lambda _: None)
     if idle:
         raise FogError(
             f"{', '.join(idle)} of {name} processed nothing in {window_s:g} s, so a record's cost is unknown",
-            hint="send records meanwhile (fogctl trace replay), or measure for longer (--for 2min)",
+            hint="send some meanwhile: fogctl trace replay; or measure for longer: --for 2min",
             exit_code=REFUSED,
         )
     ended = datetime.fromtimestamp(last.at_s, UTC).isoformat(timespec="seconds")

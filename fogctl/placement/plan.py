@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from fogmodels.placement import Limits, NoPlan, Placement, Problem, TooLarge, Undecided, tune_and_place
+from fogmodels.placement import Limits, NoPlan, Placement, Problem, TooLarge, Undecided, place, tune_and_place
 from fogmodels.placement.costs import placement
 
 from fogctl.errors import FAILED, REFUSED, FogError
@@ -19,6 +20,7 @@ from fogctl.placement.strategies import at_random, in_turn, pack, spread
 
 FAST_LINK_BYTES_PER_S = 125e6
 """What a node without a limit on its link counts as: a Pi's gigabit."""
+_SAME = 1e-9
 _A_HAIR = 1e-13
 """The model takes two workers for one another when their round trips to all others are equal. Of two in all
 there are no others, and only the diagonal tells them apart: so a capacity differs, by less than loads may."""
@@ -94,7 +96,8 @@ def problem_of(
                 "parallelism": each.replicas,
                 "cpu": each.cpu_cores / each.replicas,
                 "io": each.state_bytes_per_s / each.replicas,
-                "net": each.output_bytes_per_s / each.replicas,
+                # What nobody reads has no link in the model, and must not stretch the range of the others.
+                "net": each.output_bytes_per_s / each.replicas if each.readers else 0.0,
             }
             for each in demands
         ],
@@ -131,8 +134,17 @@ def problem_of(
 
 
 def _solved(problem: Problem) -> tuple[Limits, Placement]:
+    """The least limits and the best plan within them. A cost that is the worst case in every plan, as the
+    network's is where no two replicas share a node, gets no limit: it cannot decide."""
     try:
-        return tune_and_place(problem)
+        limits, best = tune_and_place(problem)
+        settled: dict[str, Any] = {
+            name: math.inf for name, least in limits.minimum.items() if least >= 1.0 - _SAME
+        }
+        if settled:
+            limits = replace(limits, **settled)
+            best = place(problem, limits) or best
+        return limits, best
     except NoPlan as error:
         raise FogError(str(error), exit_code=REFUSED) from None
     except (TooLarge, Undecided) as error:

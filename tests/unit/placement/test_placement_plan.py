@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, pairwise, product
 
+import numpy as np
 import pytest
 from fogmodels.placement.costs import Scale
 from hypothesis import given, settings
@@ -108,18 +109,19 @@ def test_auto_is_the_best_of_all_plans_and_costs_what_it_says(
     assert list(made.placement.load.values()) == pytest.approx(own, rel=1e-9, abs=1e-12)
     # No plan uses less of the limit that it uses most of; and none is better in one cost, worse in none.
     scale = Scale.of(made.problem)
-    import numpy as np
-
     limits = [made.limits[name] for name in made.problem.dimensions]  # type: ignore[index]
 
     def costs(nodes: Nodes) -> list[float]:
         return [float(c) for c in scale.costs(np.array(loads(demands, rooms, nodes)))]
 
     def largest_share(of: list[float]) -> float:
-        return max(
-            c / min(1.0, lim) if lim > 0 else (0.0 if c <= 1e-9 else 9.9)
-            for c, lim in zip(of, limits, strict=True)
-        )
+        shares = [0.0]
+        for cost, limit in zip(of, limits, strict=True):
+            if limit == 0:
+                shares.append(0.0 if cost <= 1e-9 else 9.9)
+            elif limit < float("inf"):
+                shares.append(cost / limit)
+        return max(shares)
 
     mine = costs(made.nodes)
     for other in possible:
@@ -236,6 +238,16 @@ def test_memory_bounds_how_many_stages_share_a_node() -> None:
     rooms = [Room("n1", 1.0, 4, 5.0, memory_bytes=900 * MIB), Room("n2", 1.0, 4, 5.0)]
     made = plan(Strategy.pack, chain(*(demand(f"s{k}") for k in range(4))), rooms)
     assert [made.nodes[f"s{k}"] for k in range(4)] == [("n1",), ("n1",), ("n2",), ("n2",)]
+
+
+def test_a_cost_that_is_the_same_in_every_plan_has_no_limit_and_no_say() -> None:
+    one_each = [Room(f"n{k}", 1.0 + k, 1, 5.0 * k) for k in range(5)]
+    made = plan(Strategy.auto, THREE_STAGES, one_each)
+    assert made.limits is not None
+    assert made.limits.limited == ("cpu", "io", "latency")
+    assert made.placement.cost["net"] == pytest.approx(1)
+    assert made.placement.objective <= 1
+    assert made.placement.gap == 0
 
 
 def test_full_nodes_are_left_out_and_named() -> None:
