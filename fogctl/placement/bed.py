@@ -15,7 +15,7 @@ from fogctl.placement.demand import neutral, profiled
 from fogctl.placement.plan import Planned, Strategy, plan
 from fogctl.placement.profile import read_profile
 from fogctl.placement.room import rooms
-from fogctl.runtime import deployment
+from fogctl.runtime import deployment, fault_record
 from fogctl.runtime.app import App
 from fogctl.runtime.deployment import Change, Deployment
 from fogctl.runtime.operate import Apps
@@ -31,6 +31,8 @@ class Bed:
     deployments: tuple[Deployment, ...] = ()
     heaps: Mapping[tuple[str, str], int] | None = None
     """Of the deployed apps' stages, in bytes by (app, stage)."""
+    cpu_left: Mapping[str, float] | None = None
+    """By node, what a fault left of its CPU quota; 0: it is down."""
 
     @classmethod
     def running(cls, apps: Apps) -> Bed:
@@ -41,7 +43,14 @@ class Bed:
             for each in found
             for stage in apps.app(each.app).stages
         }
-        return cls(apps.running.testbed, apps.running.latencies, found, heaps)
+        running = apps.running
+        faults = fault_record.read(running.state.folder)
+        down = fault_record.down_nodes(faults)
+        left = {
+            node.name: 0.0 if node.name in down else fault_record.node_share(faults, node.name)
+            for node in running.testbed.nodes
+        }
+        return cls(running.testbed, running.latencies, found, heaps, left)
 
     @classmethod
     def described(cls, file: Path) -> Bed:
@@ -78,7 +87,11 @@ def placed(app: App, bed: Bed, wish: Wish) -> Planned:
     else:
         demands = profiled(app, replicas, read_profile(wish.profile), wish.profile)
     others = [each for each in bed.deployments if each.app != app.name]
-    left = rooms(bed.testbed, bed.latencies, others, bed.heaps, unlimited_cores=float(os.cpu_count() or 1))
+    left = rooms(
+        *(bed.testbed, bed.latencies, others, bed.heaps),
+        cpu_left=bed.cpu_left,
+        unlimited_cores=float(os.cpu_count() or 1),
+    )
     return plan(wish.strategy, demands, left, seed=wish.seed, current=current)
 
 

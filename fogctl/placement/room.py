@@ -44,12 +44,13 @@ def rooms(
     heaps: Mapping[tuple[str, str], int] | None = None,
     *,
     slots_per_node: int = 1,
+    cpu_left: Mapping[str, float] | None = None,
     unlimited_cores: float = 1.0,
 ) -> tuple[Room, ...]:
     """Every edge node in the testbed's order, full ones too; `heaps` are bytes by (app, stage) of `others`.
 
     A replica takes 1/`slots_per_node` of its node: with 1, as `deploy` gives it, all of it. A node without a
-    CPU quota counts as `unlimited_cores`.
+    CPU quota counts as `unlimited_cores`. `cpu_left` is what a fault left of a node's CPU: 0 if it is down.
     """
     share: dict[str, float] = {}
     memory: dict[str, int] = {}
@@ -65,11 +66,12 @@ def rooms(
         if node.role is not Role.edge:
             continue
         left = max(0.0, WHOLE - share.get(node.name, 0.0))
+        works = (cpu_left or {}).get(node.name, 1.0)
         found.append(
             Room(
                 node=node.name,
-                cpu_cores=left * (unlimited_cores if node.cpu_cores is None else node.cpu_cores),
-                slots=math.floor(left * slots_per_node + _ROUNDING),
+                cpu_cores=works * left * (unlimited_cores if node.cpu_cores is None else node.cpu_cores),
+                slots=math.floor(left * slots_per_node + _ROUNDING) if works > 0 else 0,
                 rtt_ms=max((latencies.rtt_ms(origin, node.name) for origin in origins), default=0.0),
                 memory_bytes=(
                     None if node.memory_bytes is None else node.memory_bytes - memory.get(node.name, 0)

@@ -222,6 +222,13 @@ def test_a_stage_that_fell_behind_counts_at_the_rate_that_comes_in(folder: Path)
     assert [each.cpu_cores for each in demands] == pytest.approx([0.1, 0.009 * 50, 0.002 * 50])
 
 
+def test_a_node_that_is_down_has_no_room_and_a_slowed_one_less_cpu() -> None:
+    one = bed()
+    found = rooms(one.testbed, one.latencies, cpu_left={"pi1": 0.0, "pi2": 0.25})
+    assert [room.slots for room in found] == [0, 1, 1, 1]
+    assert [room.cpu_cores for room in found] == pytest.approx([0.0, 0.1, 0.4, 0.4])
+
+
 def test_demands_are_what_was_measured_at_the_rate_it_was_measured_at(folder: Path) -> None:
     profile_file(folder, parse=0.001, measure=0.009, choose=0.002)
     made = Profile.model_validate_json((folder / "profile.json").read_text())
