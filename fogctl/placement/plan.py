@@ -21,9 +21,6 @@ from fogctl.placement.strategies import at_random, in_turn, pack, spread
 FAST_LINK_BYTES_PER_S = 125e6
 """What a node without a limit on its link counts as: a Pi's gigabit."""
 _SAME = 1e-9
-_A_HAIR = 1e-13
-"""The model takes two workers for one another when their round trips to all others are equal. Of two in all
-there are no others, and only the diagonal tells them apart: so a capacity differs, by less than loads may."""
 NodesByStage = dict[str, tuple[str, ...]]
 
 
@@ -107,10 +104,10 @@ def problem_of(
                 "name": room.node,
                 "slots": slots[room.node],
                 "cpu": room.cpu_cores,
-                "io": 1.0 + (_A_HAIR * place if len(usable) == 2 else 0.0),
+                "io": 1.0,
                 "net": FAST_LINK_BYTES_PER_S if room.link_bytes_per_s is None else room.link_bytes_per_s,
             }
-            for place, room in enumerate(usable)
+            for room in usable
         ],
         "forbidden": {
             stage: [name for name in names if name not in nodes] for stage, nodes in allowed.items()

@@ -85,6 +85,8 @@ def _interchangeable(problem: Problem, a: int, b: int) -> bool:
         return False
     if problem.rtt_ms is None:
         return True
+    if problem.rtt_ms[a, a] != problem.rtt_ms[b, b]:
+        return False  # what tasks on one worker pay among themselves
     others = [k for k in range(len(problem.workers)) if k not in (a, b)]
     return bool((problem.rtt_ms[a, others] == problem.rtt_ms[b, others]).all())
 
