@@ -14,6 +14,7 @@ from fogctl.cli.app_place import (
     ProfileOption,
     ReplicasOption,
     SeedOption,
+    SlotsOption,
     profile_window_s,
     wished,
 )
@@ -87,6 +88,7 @@ def deploy(
     replicas: ReplicasOption = None,
     profile_file: ProfileOption = None,
     seed: SeedOption = None,
+    slots: SlotsOption = None,
     options: Annotated[
         list[str] | None,
         typer.Option(
@@ -114,7 +116,7 @@ def deploy(
 
     loaded = with_options(apps.load(what), options or ())
     names = [stage.name for stage in loaded.stages]
-    wish = wished(place, on, replicas, profile_file, seed, names)
+    wish = wished(place, on, replicas, profile_file, seed, slots, names)
     if wish is not None:
         _deploy_placed(loaded, wish, testbed, output, dry_run=dry_run)
         return
@@ -340,7 +342,7 @@ def _deploy_placed(loaded: App, wish: Wish, testbed: str | None, output: Format,
     if dry_run and known_by_file and not which(testbed, models=True).exists:
         bed = Bed.described(Path(testbed or DEFAULT_FILE))
         planned = placed(loaded, bed, wish)
-        steps = first_changes(loaded, bed, planned)
+        steps = first_changes(loaded, bed, planned, wish.share)
     else:
         found = running_apps(testbed)
         planned = placed(loaded, Bed.running(found), wish)
@@ -348,10 +350,10 @@ def _deploy_placed(loaded: App, wish: Wish, testbed: str | None, output: Format,
             for stage, nodes in planned.nodes.items():
                 _say(f"{stage} on {', '.join(nodes)}")
             began = time.monotonic()
-            done = found.deploy(loaded, planned.nodes, _say)
+            done = found.deploy(loaded, planned.nodes, _say, wish.share)
             _done(output, done, f"{loaded.name} runs", began, placement_data(planned))
             return
-        _, steps = found.plan(loaded, planned.nodes)
+        _, steps = found.plan(loaded, planned.nodes, wish.share)
     lines = [step.describe() for step in steps]
     emit(
         output,

@@ -31,6 +31,15 @@ ProfileOption = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="With --place: what a record costs (fogctl app profile)."),
 ]
+SlotsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--slots",
+        min=1,
+        max=16,
+        help="With --place: replicas a node may hold, of one stage each; each gets that part of its CPU.",
+    ),
+]
 SeedOption = Annotated[
     int | None, typer.Option("--seed", help="With --place random: another seed, another choice.")
 ]
@@ -42,10 +51,11 @@ def wished(
     replicas: str | None,
     profile_file: Path | None,
     seed: int | None,
+    slots: int | None,
     stages: list[str],
 ) -> Wish | None:
     """How the nodes are to be chosen; None if they are named. FogError if the options do not fit together."""
-    given = {"--replicas": replicas, "--profile": profile_file, "--seed": seed}
+    given = {"--replicas": replicas, "--profile": profile_file, "--seed": seed, "--slots": slots}
     if place is None:
         for option, value in given.items():
             if value is not None:
@@ -63,7 +73,7 @@ def wished(
     strategy = Strategy(place)
     if seed is not None and strategy is not Strategy.random:
         raise FogError(f"{place} leaves nothing to chance", key="--seed", hint="it is for --place random")
-    return Wish(strategy, replicas_from(replicas, stages), profile_file, seed or 0)
+    return Wish(strategy, replicas_from(replicas, stages), profile_file, seed or 0, slots or 1)
 
 
 def profile_window_s(text: str) -> float:

@@ -73,6 +73,13 @@ class Wish:
     """By stage; one that is not named keeps as many as it has, or gets one."""
     profile: Path | None = None
     seed: int = 0
+    slots: int = 1
+    """Replicas that a node may hold, of one stage each; each has this part of the node's CPU."""
+
+    @property
+    def share(self) -> float | None:
+        """Of its node, what each replica gets; None: what it has, or all."""
+        return None if self.slots == 1 else 1.0 / self.slots
 
 
 def placed(app: App, bed: Bed, wish: Wish) -> Planned:
@@ -89,15 +96,16 @@ def placed(app: App, bed: Bed, wish: Wish) -> Planned:
     others = [each for each in bed.deployments if each.app != app.name]
     left = rooms(
         *(bed.testbed, bed.latencies, others, bed.heaps),
+        slots_per_node=wish.slots,
         cpu_left=bed.cpu_left,
         unlimited_cores=float(os.cpu_count() or 1),
     )
     return plan(wish.strategy, demands, left, seed=wish.seed, current=current)
 
 
-def first_changes(app: App, bed: Bed, planned: Planned) -> list[Change]:
+def first_changes(app: App, bed: Bed, planned: Planned, share: float | None = None) -> list[Change]:
     """What deploying would do on a testbed where nothing runs yet, checked as `deploy` checks it."""
-    wanted = deployment.place(app, planned.nodes, ())
+    wanted = deployment.place(app, planned.nodes, (), share or deployment.WHOLE)
     deployment.check([wanted], bed.testbed)
     heaps = {(app.name, stage.name): stage.memory_bytes for stage in app.stages}
     deployment.check_memory([wanted], heaps, bed.testbed)

@@ -174,14 +174,22 @@ def inverse(change: Change) -> list[Change]:
             return [StartStage(stage), *(AddReplica(stage, replica) for replica in replicas)]
 
 
-def place(app: App, nodes_by_stage: Mapping[str, Iterable[str]], numbers: Iterable[int]) -> Deployment:
-    """Put each stage on the given nodes; `numbers` are places that other stages have already."""
+def place(
+    app: App,
+    nodes_by_stage: Mapping[str, Iterable[str]],
+    numbers: Iterable[int],
+    share: float = WHOLE,
+) -> Deployment:
+    """Put each stage on the given nodes; `numbers` are places that other stages have already.
+
+    Each replica gets this share of its node: with half of it, two stages fit on one.
+    """
     taken = set(numbers)
     stages = []
     for stage in app.stages:
         number = next(n for n in range(len(taken) + 1) if n not in taken)
         taken.add(number)
-        replicas = tuple(Replica(node) for node in dict.fromkeys(nodes_by_stage[stage.name]))
+        replicas = tuple(Replica(node, share) for node in dict.fromkeys(nodes_by_stage[stage.name]))
         stages.append(StagePlacement(stage.name, number, replicas))
     return Deployment(app.name, str(app.file), tuple(stages))
 

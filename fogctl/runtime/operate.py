@@ -133,15 +133,19 @@ class Apps:
 
     # What changes it
 
-    def plan(self, app: App, nodes_by_stage: Mapping[str, Sequence[str]]) -> tuple[Deployment, list[Change]]:
-        """The deployment asked for, checked, and the changes that lead there; nothing is touched."""
+    def plan(
+        self, app: App, nodes_by_stage: Mapping[str, Sequence[str]], share: float | None = None
+    ) -> tuple[Deployment, list[Change]]:
+        """The deployment asked for, checked, and the changes that lead there; nothing is touched.
+
+        Each replica gets this share of its node; None: what it has already, or all of it.
+        """
         others = [found for found in self.deployments() if found.app != app.name]
         current = next((found for found in self.deployments() if found.app == app.name), None)
-        wanted = deployment.place(
-            app, nodes_by_stage, [stage.number for other in others for stage in other.stages]
-        )
+        numbers = [stage.number for other in others for stage in other.stages]
+        wanted = deployment.place(app, nodes_by_stage, numbers, deployment.WHOLE if share is None else share)
         if current is not None:
-            wanted = _keeping(current, wanted)
+            wanted = _keeping(current, wanted, shares=share is None)
         self._check(app, wanted)
         anew = app_copy.changed_stages(self.app(app.name), app) if current is not None else {}
         if moved := [name for name, what in anew.items() if {"inputs", "output"} & set(what.split(", "))]:
@@ -151,10 +155,16 @@ class Apps:
             )
         return wanted, deployment.changes(current, wanted, anew)
 
-    def deploy(self, app: App, nodes_by_stage: Mapping[str, Sequence[str]], say: Say = quiet) -> list[Change]:
-        """Have the app run on exactly these nodes; answers what was changed."""
+    def deploy(
+        self,
+        app: App,
+        nodes_by_stage: Mapping[str, Sequence[str]],
+        say: Say = quiet,
+        share: float | None = None,
+    ) -> list[Change]:
+        """Have the app run on exactly these nodes, at this share of each; answers what was changed."""
         with changing(self.running, app.name):
-            wanted, steps = self.plan(app, nodes_by_stage)
+            wanted, steps = self.plan(app, nodes_by_stage, share)
             made: list[str] = []
             if steps:
                 starting = [wanted.stage(step.stage) for step in steps if isinstance(step, StartStage)]
@@ -350,15 +360,17 @@ def _check_real_time(app: App, placement: StagePlacement) -> None:
         realtime.check(realtime.facts(stage, len(placement.replicas), stage.slots))
 
 
-def _keeping(current: Deployment, wanted: Deployment) -> Deployment:
-    """What is wanted, with the ports and shares that are there already."""
+def _keeping(current: Deployment, wanted: Deployment, *, shares: bool = True) -> Deployment:
+    """What is wanted, with the ports that are there already, and the shares unless they are asked for."""
     old = {placement.stage: placement for placement in current.stages}
     taken = {placement.number for placement in current.stages}
     stages = []
     for placement in wanted.stages:
         if placement.stage in old:
-            shares = {replica.node: replica.share for replica in old[placement.stage].replicas}
-            replicas = tuple(Replica(r.node, shares.get(r.node, r.share)) for r in placement.replicas)
+            kept = (
+                {replica.node: replica.share for replica in old[placement.stage].replicas} if shares else {}
+            )
+            replicas = tuple(Replica(r.node, kept.get(r.node, r.share)) for r in placement.replicas)
             stages.append(replace(placement, number=old[placement.stage].number, replicas=replicas))
         else:
             free = next(n for n in range(len(taken) + len(wanted.stages) + 1) if n not in taken)

@@ -109,6 +109,12 @@ def test_replicas_are_as_asked_and_one_where_nothing_is_asked() -> None:
     assert found["nodes"] == {"parse": ["near1"], "measure": ["near2", "near3", "far1"], "choose": ["far2"]}
 
 
+def test_with_slots_stages_share_a_node_and_each_has_its_part() -> None:
+    found = answer("--place", "pack", "--slots", "2")
+    assert found["nodes"] == {"parse": ["near1"], "measure": ["near1"], "choose": ["near2"]}
+    assert "add a replica of measure on near1 at 50%" in found["changes"]
+
+
 def test_the_same_seed_is_the_same_random_placement() -> None:
     once, again = (answer("--place", "random", "--seed", "7") for _ in range(2))
     assert once["nodes"] == again["nodes"]
@@ -120,6 +126,7 @@ BAD = {
     ("--on", "near1", "--place", "auto"): "give one of them",
     ("--place", "best"): "there is no strategy best",
     ("--on", "near1", "--seed", "3"): "--seed: is for --place",
+    ("--on", "near1", "--slots", "2"): "--slots: is for --place",
     ("--on", "near1", "--replicas", "parse=2"): "--replicas: is for --place",
     ("--place", "auto", "--seed", "3"): "leaves nothing to chance",
     ("--place", "auto", "--replicas", "prse=2"): "no stage prse",
