@@ -18,8 +18,8 @@ NODES = (
     "{name: far, role: edge, site: abroad, board: rpi4-2g}",
 )
 STAGES = ("parse", "measure", "choose")
-PLACED = ("app", "deploy", "taxi3", "--set", "measure.work=100000", "--place", "auto")
-"""With 5 ms of work a record in one stage, far more than a batch costs by itself."""
+PLACED = ("app", "deploy", "taxi3", "--set", "measure.work=300000", "--place", "auto")
+"""With 15 ms of work a record in one stage, far more than its part of what a batch costs by itself."""
 
 
 @pytest.fixture
