@@ -39,6 +39,8 @@ class Judge:
         self.dims = ["cpu", "io", "net"] + (["latency"] if self.rtt else [])
         self.plans = sorted({self.canonical(p) for p in self._all() if self.allowed(p)}, reverse=True)
         self.loads = {p: self.load(p) for p in self.plans}
+        ranges = self.bounds()
+        self.costs = {p: self._cost(load, ranges) for p, load in self.loads.items()}
 
     def _all(self) -> Any:
         spreads = []
@@ -144,7 +146,11 @@ class Judge:
         return made
 
     def cost(self, plan: Plan) -> tuple[Fraction, ...]:
-        both = zip(self.loads[plan], self.bounds(), strict=True)
+        return self.costs[plan]
+
+    @staticmethod
+    def _cost(load: tuple[Fraction, ...], ranges: list[tuple[Fraction, Fraction]]) -> tuple[Fraction, ...]:
+        both = zip(load, ranges, strict=True)
         return tuple(Fraction(0) if low == high else (x - low) / (high - low) for x, (low, high) in both)
 
     def within(self, alpha: Any) -> list[Plan]:
