@@ -146,7 +146,8 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
 
     found = [event for event in events.read(bed.state.folder) if event.get("app") == "toil"]
     started = [event for event in found if event["what"] == "agent started"]
-    # The kill may come between a change and its outcome: then the next agent finds it done.
+    # The kill may come between a change, its outcome in the log and its outcome in the state: then the next
+    # agent finds it done, and says so of the same decision.
     made = [
         event
         for event in found
@@ -155,7 +156,8 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
     numbers = [event["decision"] for event in found if event["what"] == "decision"]
     assert len(started) == 2
     assert numbers == sorted(set(numbers)), "a decision was made twice"
-    assert len(made) == 2, made
+    assert len({event["decision"] for event in made}) == 2, made
+    assert len([event for event in made if event["what"] == "applied"]) <= 2, made
     assert not [event for event in found if event["what"] in ("failed", "policy failed")]
     effects = [event for event in found if event["what"] == "observed"]
     for event in found:
