@@ -17,8 +17,8 @@ SETTLED_WINDOWS = 2.0
 """After a change of nodes the metric window still holds batches of the old ones, and then of cold ones."""
 MOST_SAMPLES = 200
 LEAST_ROWS = 5.0
-LEAST_SETS, LEAST_CONFIGURATIONS = 2, 3
-"""A model of fewer node sets, or of fewer at one share or another, says nothing about others."""
+LEAST_SETS = 3
+"""A model of fewer node sets than this says nothing about others."""
 SHARES: Final = tuple(step / 20 for step in range(2, 21))
 """The CPU shares that an ideal scaler could choose from."""
 
@@ -49,9 +49,7 @@ def from_metrics(manifest: Mapping[str, Any], metrics: pa.Table) -> Sustained:
         # A replica with several slots runs as many tasks at a time: what counts is how often it has to.
         rounds = -(-int(facts["partitions"]) // int(facts.get("slots", 1)))
         samples = samples_of(metrics, stage, rounds, SETTLED_WINDOWS * float(manifest["window_s"]))
-        sets = {(sample.replicas, sample.rtt_max_ms) for sample in samples}
-        configurations = {(sample.replicas, sample.rtt_max_ms, sample.share) for sample in samples}
-        if len(sets) < LEAST_SETS or len(configurations) < LEAST_CONFIGURATIONS:
+        if len({(sample.replicas, sample.rtt_max_ms) for sample in samples}) < LEAST_SETS:
             counts.append(f"{stage}: too few node sets were seen")
             continue
         model = fit(samples, "batch")

@@ -33,6 +33,13 @@ def conclusion(scores: Mapping[str, Any]) -> list[str]:
             f"{nearest['policy']} followed the ideal most closely: {float(nearest['accuracy_o']):.2f} "
             f"replicas to spare and {float(nearest['accuracy_u']):.2f} missing on average."
         )
+    elif len(done) > 1 and all(p.get("mean_lag") is not None for p in done):
+        shortest = min(done, key=lambda p: float(p["mean_lag"]))
+        lag = float(shortest["mean_lag"])
+        said.append(
+            f"{shortest['policy']} let the fewest records wait, {lag:,.0f} on average; too few node sets "
+            "were seen to say how many replicas would have done."
+        )
     return said
 
 

@@ -138,6 +138,17 @@ def test_a_cheap_policy_that_never_finished_is_not_called_the_best(tmp_path: Pat
     assert "class=best" not in row[0]
 
 
+def test_without_an_ideal_curve_the_conclusion_still_has_its_third_line(tmp_path: Path) -> None:
+    folder = story.recorded(tmp_path / "run")
+    folder.save_manifest({**folder.manifest(), "mst": {}, "mst_shares": {}})
+    policies = [{**policy, "goal_met": None} for policy in page.write(folder).scores["policies"]]
+    least = min(policies, key=lambda policy: policy["mean_lag"])
+    said = words.conclusion({"policies": policies})
+    assert len(said) == 3
+    assert said[2].startswith(f"{least['policy']} let the fewest records wait")
+    assert "too few node sets" in said[2]
+
+
 def test_thinning_keeps_the_mean_and_steps_keep_every_change() -> None:
     at_s = np.arange(10_000.0)
     values = np.random.default_rng(1).random(10_000)
