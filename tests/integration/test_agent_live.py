@@ -156,8 +156,11 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
     numbers = [event["decision"] for event in found if event["what"] == "decision"]
     assert len(started) == 2
     assert numbers == sorted(set(numbers)), "a decision was made twice"
+    applied = [event["decision"] for event in made if event["what"] == "applied"]
+    resumed = [event for event in made if event["what"] == "resumed"]
     assert len({event["decision"] for event in made}) == 2, made
-    assert len([event for event in made if event["what"] == "applied"]) <= 2, made
+    assert len(applied) == len(set(applied)), "a change was made twice"
+    assert all(event["found"] == "done" for event in resumed if event["decision"] in applied), made
     assert not [event for event in found if event["what"] in ("failed", "policy failed")]
     effects = [event for event in found if event["what"] == "observed"]
     for event in found:
