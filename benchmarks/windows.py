@@ -1,8 +1,9 @@
 """Rows per CPU second of both window methods, over overlaps and rows per slice and key, beside the targets.
 
-    python benchmarks/windows.py measure --to windows.json [--minutes 4]   goes on where it stopped
-    python benchmarks/windows.py fixed                                     what a batch costs without rows
-    python benchmarks/windows.py show windows.json [--plot windows.svg] [-o json]
+    python benchmarks/windows.py measure --to windows.jsonl [--only PART] [--minutes N] [--dry-run]
+    python benchmarks/windows.py show windows.jsonl [--plot w.svg] [--markdown docs/windows.md] [-o json]
+
+Parts: `rows` (every case), `fixed` (what a batch costs without rows).
 
 Real streaming queries in one JVM with the settings of a stage: files as the source, a batch each, no sink.
 Every query gets a batch to warm up, then its CPU time is taken from the kernel for the next. Each case is
@@ -12,16 +13,14 @@ compiled Spark. The exit code of `show` is 1 if a target is missed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,18 +30,26 @@ sys.path[0:1] = [str(ROOT)]
 
 from fogapps import windows  # noqa: E402
 
+from benchmarks import campaign  # noqa: E402
+from benchmarks.campaign import MISSING, Key, Notes, Part  # noqa: E402
+from benchmarks.report import placed as between_markers  # noqa: E402
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OVERLAPS = (1, 5, 20, 30, 60)
+OVERLAPS = (1, 2, 3, 5, 20, 30, 60)
+"""Between 1 and 5 the methods are closest: there `auto` can err."""
 ROWS_PER_SLICE = (2, 17, 60, 200, 500)
 SLICES = 60
 """Slices in a batch."""
-ROWS, ROWS_IF_MANY = 90_000, 45_000
-"""Rows in a batch, about; half of it where 30 windows or more overlap, which takes native long enough."""
+ROWS = 45_000
+"""Rows in a batch, about, in every case, so that lines can be compared with each other."""
 ROUNDS = 3
 MEASURED = 1
 """Batches of a query that are measured, after the first."""
+FIXED_TURNS = 8
+EACH_S = {"rows": 6.5, "fixed": 12.0}
+"""About what a query takes, on 2 cores that have nothing else to do."""
 CASES = tuple(product(OVERLAPS, ROWS_PER_SLICE))
 METHODS = ("native", "sliced")
 TARGETS = {(60, 17): 2.0, (60, 200): 4.0}
@@ -64,54 +71,60 @@ class Measured:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is missing, or show what there is."""
-    chosen = _parser().parse_args(arguments)
+    chosen = campaign.parser("Native and sliced windows: rows per CPU second.", tuple(EACH_S)).parse_args(
+        arguments
+    )
     if chosen.command == "measure":
-        return measure(chosen.to, chosen.minutes)
-    if chosen.command == "fixed":
-        return fixed()
-    return show(chosen.file, chosen.output, chosen.plot)
+        asked = {"campaign": "windows", "version": 2, "rows": ROWS, "slices": SLICES}
+        return campaign.measure(parts(), chosen.to, asked, chosen, "windows.py", emulates=False)
+    return show(chosen.file, chosen.output, chosen.plot, chosen.markdown)
 
 
-def measure(file: Path, minutes: float) -> int:
-    """Run the queries that the file lacks until the time is up; each result is written at once."""
-    done = _read(file)
-    have = {(m.overlaps, m.rows_per_slice, m.method, m.round) for m in done}
-    todo = [case for case in _order() if case not in have]
-    if not todo:
-        print("everything is measured", file=sys.stderr)
-        return 0
+def parts() -> tuple[Part, ...]:
+    """Everything there is to measure."""
+    cases = tuple(
+        {"overlaps": overlaps, "rows_per_slice": rows, "method": method, "round": round_}
+        for overlaps, rows, method, round_ in _order()
+    )
+    turns = (METHODS, METHODS[::-1])
+    fixed = tuple(
+        {"method": method, "turn": turn} for turn in range(FIXED_TURNS // 2) for method in turns[turn % 2]
+    )
+    return (
+        Part("rows", cases, EACH_S["rows"], 40.0, measure_rows),
+        Part("fixed", fixed, EACH_S["fixed"], 20.0, measure_fixed),
+    )
+
+
+def measure_rows(keys: Sequence[Key], notes: Notes) -> None:
+    """CPU time of a row, query by query in one JVM."""
     spark = _session()
-    until = time.monotonic() + 60 * minutes
-    with tempfile.TemporaryDirectory(prefix="fog-windows-") as folder:
-        plenty, fewer = Data(Path(folder), ROWS), Data(Path(folder), ROWS_IF_MANY)
-        for method in (*METHODS, *METHODS[::-1]):  # compiles Spark itself, which all share
-            cpu_us_per_row(spark, fewer.files(17), method, 20, Path(folder))
-        for overlaps, rows_per_slice, method, round_ in todo:
-            if time.monotonic() > until:
-                break
-            files = (plenty if overlaps < 30 else fewer).files(rows_per_slice)
-            cost = cpu_us_per_row(spark, files, method, overlaps, Path(folder))
-            done.append(Measured(overlaps, rows_per_slice, method, round_, cost))
-            file.write_text(json.dumps([asdict(each) for each in done], indent=0))
-            print(f"{overlaps:3} overlaps {rows_per_slice:4} rows {method:7} {cost:8.3f} µs", file=sys.stderr)
-    spark.stop()
-    print(f"{len(CASES) * 2 * ROUNDS - len(done)} queries are left", file=sys.stderr)
-    return 0
+    try:
+        with tempfile.TemporaryDirectory(prefix="fog-windows-") as folder:
+            data = Data(Path(folder), ROWS)
+            for method in (*METHODS, *METHODS[::-1]):  # compiles Spark itself, which all share
+                cpu_us_per_row(spark, data.files(17), method, 20, Path(folder))
+            for key in keys:
+                files = data.files(key["rows_per_slice"])
+                cost = cpu_us_per_row(spark, files, key["method"], key["overlaps"], Path(folder))
+                notes.add("rows", key, {"cpu_us_per_row": cost}, EACH_S["rows"])
+    finally:
+        spark.stop()
 
 
-def fixed() -> int:
+def measure_fixed(keys: Sequence[Key], notes: Notes) -> None:
     """CPU time of batches with hardly a row: what each stateful operator costs whatever it does."""
     spark = _session()
-    with tempfile.TemporaryDirectory(prefix="fog-windows-") as folder:
-        data = Data(Path(folder), rows=SLICES, batches=9)
-        costs: dict[str, list[float]] = {method: [] for method in METHODS}
-        for method in (*METHODS, *METHODS[::-1], *METHODS, *METHODS[::-1]):
-            each = cpu_us_per_row(spark, data.files(1), method, 20, Path(folder))
-            costs[method].append(each * SLICES / 1000)
-    spark.stop()
-    for method, found in costs.items():
-        print(f"{method}: {', '.join(f'{ms:.0f}' for ms in found[1:])} ms of CPU a batch")
-    return 0
+    try:
+        with tempfile.TemporaryDirectory(prefix="fog-windows-") as folder:
+            data = Data(Path(folder), rows=SLICES, batches=9)
+            for method in METHODS:
+                cpu_us_per_row(spark, data.files(1), method, 20, Path(folder))
+            for key in keys:
+                each = cpu_us_per_row(spark, data.files(1), key["method"], 20, Path(folder))
+                notes.add("fixed", key, {"cpu_ms_per_batch": each * SLICES / 1000}, EACH_S["fixed"])
+    finally:
+        spark.stop()
 
 
 def _session() -> SparkSession:
@@ -251,22 +264,40 @@ def lines(costs: dict[tuple[int, int, str], float]) -> Iterator[Line]:
         native, sliced = (costs.get((overlaps, rows, method)) for method in METHODS)
         if native is None or sliced is None:
             continue
-        chosen = windows.choose(windows.Hop(overlaps, 1), rows)
+        chosen = windows.choose(windows.Hop(overlaps, 1), rows, rows_per_batch=ROWS)
         lost = {"native": native, "sliced": sliced}[chosen] / min(native, sliced) - 1
         target = TARGETS.get((overlaps, rows))
         yield Line(overlaps, rows, 1e6 / native, 1e6 / sliced, chosen, lost, target)
 
 
-def show(file: Path, output: str, plot: Path | None) -> int:
+def report(measured: Sequence[campaign.Line]) -> str:
+    """The table as Markdown, what each batch costs besides, and what is not measured yet."""
+    rows = [line for line in measured if line["part"] == "rows"]
+    heads = "| overlaps | rows per slice and key | native rows/CPU s | sliced | × | auto | auto loses |"
+    text = [heads, "|---|---|---|---|---|---|---|", *(str(line) for line in lines(medians(_queries(rows))))]
+    lacking = len(CASES) * len(METHODS) * ROUNDS - len(rows)
+    text += ["", f"Rounds: {ROUNDS}, the median counts."]
+    text += [f"{lacking} of {lacking + len(rows)} queries: {MISSING}."] if lacking else []
+    for method in METHODS:
+        costs = [line["cpu_ms_per_batch"] for line in measured
+                 if line["part"] == "fixed" and line["method"] == method]  # fmt: skip
+        said = f"{statistics.median(costs):.0f} ms of CPU" if costs else MISSING
+        text.append(f"A batch with hardly a row, {method}: {said}.")
+    return "\n".join(text) + "\n"
+
+
+def show(file: Path, output: str, plot: Path | None, markdown: Path | None) -> int:
     """The table of what was measured, what `auto` would lose, and whether the targets are met."""
-    costs = medians(_read(file))
+    measured = campaign.read(file)
+    costs = medians(_queries([line for line in measured if line["part"] == "rows"]))
     found = list(lines(costs))
     if output == "json":
         print(json.dumps([{**asdict(line), "ratio": line.ratio} for line in found], indent=2))
     else:
-        print("| overlaps | rows per slice and key | native rows/CPU s | sliced | × | auto | auto loses |")
-        print("|---|---|---|---|---|---|---|")
-        print(*found, sep="\n")
+        print(report(measured))
+    if markdown is not None:
+        before = markdown.read_text(encoding="utf-8") if markdown.is_file() else ""
+        markdown.write_text(between_markers(report(measured), "windows", before), encoding="utf-8")
     missed = [line for line in found if not line.met]
     for line in missed:
         print(f"missed: {line.overlaps} overlaps, {line.rows_per_slice} rows", file=sys.stderr)
@@ -308,22 +339,8 @@ def _draw(costs: dict[tuple[int, int, str], float], file: Path) -> None:
     save(figure, file)
 
 
-def _read(file: Path) -> list[Measured]:
-    return [Measured(**each) for each in json.loads(file.read_text())] if file.exists() else []
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Native and sliced windows: rows per CPU second.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("measure", help="measure what the file lacks")
-    run.add_argument("--to", type=Path, required=True, metavar="FILE")
-    run.add_argument("--minutes", type=float, default=60.0, help="stop after about so many")
-    commands.add_parser("fixed", help="measure batches with hardly a row")
-    look = commands.add_parser("show", help="table and plot of what was measured")
-    look.add_argument("file", type=Path)
-    look.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    look.add_argument("--plot", type=Path, metavar="FILE")
-    return parser
+def _queries(rows: Sequence[campaign.Line]) -> list[Measured]:
+    return [Measured(**{field.name: line[field.name] for field in fields(Measured)}) for line in rows]
 
 
 if __name__ == "__main__":

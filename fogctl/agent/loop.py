@@ -16,13 +16,14 @@ from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan
 from fogctl.agent.plan import to_json as plan_json
 from fogctl.agent.policy import Policy
+from fogctl.agent.presence import Presence
 from fogctl.agent.recovery import Found, found_after_restart
 from fogctl.agent.settings import AgentSettings
 from fogctl.agent.state import AgentState, Intent, Learned
 from fogctl.agent.store import Store
 from fogctl.agent.target import Target
 from fogctl.agent.wish import Note, wishes
-from fogctl.errors import ChangeInterruptedError, FogError
+from fogctl.errors import ChangeInterruptedError, FogError, NoAnswerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class Agent:
         self.state = store.load() or AgentState()
         self._arrivals = getattr(policy, "wants_arrivals", True)
         self._facts = target.facts(app)
+        self._presence = Presence()
+        self._silent_since_s: float | None = None
 
     @property
     def known(self) -> Knowledge:
@@ -77,11 +80,24 @@ class Agent:
         stop: Callable[[], bool] = lambda: False,
         on_decision: Callable[[Decision], None] = lambda _: None,
     ) -> None:
-        """Decide again and again until that time, or until told to stop."""
-        self.start()
+        """Decide again and again until that time, or until told to stop.
+
+        While the testbed does not answer, nothing is decided; once it does, the loop goes on.
+        """
+        self._hello()
+        settled = False
         while not stop() and (until_s is None or self.target.now_s() < until_s):
             began = self.target.now_s()
-            on_decision(self.step())
+            try:
+                if not settled:
+                    self._settle()
+                    settled = True
+                decision = self.step()
+            except NoAnswerError as error:
+                self._no_answer(error)
+            else:
+                self._answered()
+                on_decision(decision)
             pause = began + self.settings.every - self.target.now_s()
             if until_s is not None:
                 pause = min(pause, until_s - self.target.now_s())
@@ -91,6 +107,10 @@ class Agent:
 
     def start(self) -> None:
         """Say what begins, and settle what an earlier agent left undone: nothing is done twice."""
+        self._hello()
+        self._settle()
+
+    def _hello(self) -> None:
         samples = sum(len(stage.batches) for stage in self.known.stages.values())
         self._event(
             "agent started",
@@ -100,6 +120,8 @@ class Agent:
             samples=samples,
             model="from earlier samples" if samples else "none yet: learned from the first batches seen",
         )
+
+    def _settle(self) -> None:
         intent = self.state.intent
         if intent is None or self.dry_run:
             return
@@ -121,6 +143,9 @@ class Agent:
         """One look, one decision, and what follows from it."""
         guard = self.settings.guard
         seen = collect(self.target, self.app, arrivals=self._arrivals)
+        self._presence, met = self._presence.after(seen, (node.name for node in self._facts.edge))
+        for event in (*met, *self._news(seen)):
+            self._write(event)
         known = evaluate(seen, self.known, guard)
         after = effects.look(self.state.effects, seen, known, self.state.record, guard)
         for event in after.events:
@@ -142,6 +167,23 @@ class Agent:
         if decision.outcome == "advised":
             self._write(_as_event(decision))
         return decision
+
+    def _news(self, seen: Observation) -> list[dict[str, Any]]:
+        """What happened to the app's processes, as events."""
+        try:
+            return [{"at_s": seen.at_s, "app": self.app, **each} for each in self.target.news(self.app)]
+        except FogError:  # told at the next look, if it matters still
+            return []
+
+    def _no_answer(self, error: NoAnswerError) -> None:
+        if self._silent_since_s is None:
+            self._silent_since_s = self.target.now_s()
+            self._event("no answer", error=str(error))
+
+    def _answered(self) -> None:
+        if self._silent_since_s is not None:
+            since, self._silent_since_s = self._silent_since_s, None
+            self._event("answers again", after_s=round(self.target.now_s() - since, 1))
 
     def _ask(self, seen: Observation, known: Knowledge) -> Plan:
         """The policy's plan; one that fails changes nothing and is said, so that the loop goes on."""

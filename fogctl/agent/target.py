@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from fognetem.matrix import LatencyMatrix
 
@@ -13,6 +13,9 @@ from fogctl.agent.observation import HostMetrics
 from fogctl.agent.plan import Plan
 from fogctl.metrics.values import Reader
 from fogctl.runtime.deployment import Deployment
+
+MOST_ARRIVALS = 50_000
+"""MEAD's monitoring buffer (section VII): the most recent arrivals that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,13 @@ class Target(Protocol):
 
     def host(self) -> HostMetrics | None:
         """The machine that the nodes share; None where they share none."""
+        ...
+
+    def news(self, app: str) -> Sequence[Mapping[str, Any]]:
+        """What happened to the app's processes since it was last asked, as events without a time.
+
+        Nothing where somebody else writes that down. FogError if it cannot be seen at the moment.
+        """
         ...
 
     def apply(self, app: str, plan: Plan) -> None:

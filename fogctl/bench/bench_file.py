@@ -46,6 +46,7 @@ class Strategy(StrEnum):
     full = "full"
     linear = "linear"
     binary = "binary"
+    guided = "guided"
 
 
 def _name(raw: object) -> str:
@@ -214,7 +215,9 @@ class ExecutionFile(Entry):
         description="demand: the least resources for each load; capacity: the greatest load of each",
     )
     strategy: Strategy = Field(
-        default=Strategy.linear, strict=False, description="full, linear or binary search"
+        default=Strategy.linear,
+        strict=False,
+        description="full, linear, binary, or guided by the answer before",
     )
     lower_bound: bool = Field(
         default=True, description="begin each search at the answer before: a larger load never needs less"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fogctl.bench.bench_file import BenchmarkFile, ExecutionFile
+from fogctl.bench.bench_file import BenchmarkFile, ExecutionFile, Metric
 from fogctl.config import source
 from fogctl.config.problems import choice_hint
 from fogctl.config.units import quoted
@@ -42,6 +42,17 @@ def load(where: str) -> Case:
     what = source.read(wanted, "benchmark file")
     benchmark = validate(what, BenchmarkFile)
     return Case(benchmark, execution, {"benchmark": what.data, "execution": document.data}, wanted.parent)
+
+
+def asking(case: Case, metric: Metric) -> Case:
+    """The same case with the other question."""
+    execution = {**case.asked["execution"], "metric": metric.value}
+    return Case(
+        case.benchmark,
+        case.execution.model_copy(update={"metric": metric}),
+        {**case.asked, "execution": execution},
+        case.folder,
+    )
 
 
 def kept(journal: Journal) -> Case:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Protocol, get_args
 
 from fogmodels.scalability import Search, load_capacity, resource_demand
 from fogmodels.scalability import Strategy as AnyStrategy
 
 from fogctl.bench.bench_file import ExecutionFile, Metric, Strategy
+from fogctl.bench.guess import InProportion
 from fogctl.bench.load import Case
 from fogctl.bench.objectives import judge
 from fogctl.errors import REFUSED, FogError
@@ -73,7 +75,7 @@ def run(case: Case, subject: Subject, journal: Journal, *, say: Say = lambda _: 
         asked[load, resources] += 1
         key = (load, int(resources), repetition)
         if key not in found:
-            made = _make(case, subject, *key)
+            made = make(case, subject, *key)
             journal.add(asdict(made))
             word = "sustained" if made.sustained else "not sustained"
             say(f"{len(done) + 1}: load {load:g} on {resources:g}: {word} ({'; '.join(made.reasons)})")
@@ -81,9 +83,14 @@ def run(case: Case, subject: Subject, journal: Journal, *, say: Say = lambda _: 
         done.append(found[key])
         return found[key].sustained
 
-    execution = case.execution
-    search = _search(execution, sustains, execution.strategy.value, execution.lower_bound)
-    return Outcome(execution.metric, dict(search.answers), tuple(done), counts(execution, search.answers))
+    found_answers = search(case.execution, sustains).answers
+    needed = counts(case.execution, found_answers)
+    return Outcome(case.execution.metric, dict(found_answers), tuple(done), needed)
+
+
+def search(execution: ExecutionFile, sustains: Callable[[float, float], bool]) -> Search:
+    """Ask for experiments as the execution's strategy does, until every answer is known."""
+    return _search(execution, sustains, execution.strategy.value, execution.lower_bound)
 
 
 def require_answer(outcome: Outcome) -> None:
@@ -118,8 +125,8 @@ class NoSubject:
 def bounds(execution: ExecutionFile) -> tuple[int, int]:
     """Fewest and most experiments that the strategy may take, whatever the answers are.
 
-    What a search costs depends on where it ends and, with the lower bound, on where the one before ended: so
-    the cheapest and dearest ways through all searches are found backwards, from the last one on.
+    What a search costs depends on where it ends and, guided or with the lower bound, on where the one before
+    ended: so the cheapest and dearest ways through all searches are found backwards, from the last one on.
     """
     demand = execution.metric is Metric.demand
     given, choices = (
@@ -128,14 +135,15 @@ def bounds(execution: ExecutionFile) -> tuple[int, int]:
     # Where a search ends, as an answer: at the first choice, at the second, …; or at none.
     ends: list[float | None] = [*choices, None] if demand else [None, *choices]
     alone = [_count(execution, given[:1], (end,)) for end in ends]
-    if execution.strategy is Strategy.full or not execution.lower_bound:
+    bound = execution.lower_bound and execution.strategy is not Strategy.full
+    if not bound and execution.strategy is not Strategy.guided:
         return len(given) * min(alone), len(given) * max(alone)
     least = most = [0] * len(ends)
-    for _ in given[1:]:
+    for pair in reversed(list(pairwise(given))):
         after = [
             [
-                (_count(execution, given[:2], (ends[low], ends[end])) - alone[low], end)
-                for end in range(low, len(ends))
+                (_count(execution, pair, (ends[low], ends[end])) - alone[low], end)
+                for end in range(low if bound else 0, len(ends))
             ]
             for low in range(len(ends))
         ]
@@ -154,7 +162,8 @@ def _count(execution: ExecutionFile, given: Sequence[float], answers: Sequence[f
     return counts(some, dict(zip(given, answers, strict=True)))[f"{name}, lower bound" if bound else name]
 
 
-def _make(case: Case, subject: Subject, load: float, resources: int, repetition: int) -> Made:
+def make(case: Case, subject: Subject, load: float, resources: int, repetition: int = 0) -> Made:
+    """One experiment, judged; FogError with exit 3 if the load could not be sent."""
     rate = case.benchmark.load.rate_per_s(load)
     window = subject.experiment(load, resources, repetition, case.execution.warm_up, case.execution.duration)
     if window.limited_by is not None or window.injected_per_s < 0.99 * rate:
@@ -180,7 +189,7 @@ def counts(execution: ExecutionFile, answers: Mapping[float, float | None]) -> d
         return resources >= answer if demand else load <= answer
 
     found: dict[str, int] = {}
-    for strategy in ("full", "linear", "binary"):
+    for strategy in get_args(AnyStrategy):
         bounds = (False,) if strategy == "full" else (False, True)
         for bound in bounds:
             name = f"{strategy}, lower bound" if bound else strategy
@@ -191,14 +200,17 @@ def counts(execution: ExecutionFile, answers: Mapping[float, float | None]) -> d
 def _search(
     execution: ExecutionFile, sustains: Callable[[float, float], bool], strategy: str, lower_bound: bool
 ) -> Search:
-    metric = resource_demand if execution.metric is Metric.demand else load_capacity
+    demand = execution.metric is Metric.demand
+    metric = resource_demand if demand else load_capacity
     known: AnyStrategy = next(each for each in get_args(AnyStrategy) if each == strategy)
+    watch = InProportion(sustains, execution.loads if demand else execution.resources, demand=demand)
     return metric(
         execution.loads,
         execution.resources,
-        sustains,
+        watch.sustains,
         strategy=known,
         lower_bound=lower_bound,
+        guess=watch.guess if known == "guided" else None,
         repetitions=execution.repetitions,
     )
 

@@ -14,7 +14,7 @@ from fogctl.errors import FAILED, FogError
 
 if TYPE_CHECKING:
     from fogctl.agent.settings import AgentSettings
-    from fogctl.testbed.running import Running
+    from fogctl.runtime.ground import Ground
 
 app = typer.Typer(help="A policy that scales a running app, and tells why.", no_args_is_help=True)
 
@@ -34,6 +34,9 @@ def run(
     ] = None,
     every: Annotated[str | None, typer.Option("--every", help="How often to look: 10s.")] = None,
     lasting: Annotated[str | None, typer.Option("--for", help="Stop after this long: 10min.")] = None,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="See through Prometheus: fogctl metrics up --prometheus.")
+    ] = False,
     background: Annotated[
         bool, typer.Option("--background", help="As a service of the testbed, started again if it dies.")
     ] = False,
@@ -56,29 +59,34 @@ def run(
     settings = _settings(config, every)
     chosen = make(policy, {**settings.options, **_options(options or [])})
     seconds = _seconds("--for", lasting)
-    running = _running(testbed)
+    ground = _ground(testbed)
     if background:
-        _start(running, name, policy, config, options or [], every, lasting, dry_run, output)
+        more = ["--dry-run"] if dry_run else []
+        more += ["--prometheus"] if prometheus else []
+        _start(ground, name, policy, config, options or [], every, lasting, more, output)
         return
     from fogctl.agent import service
     from fogctl.agent.live import LiveTarget
     from fogctl.agent.loop import Agent
     from fogctl.agent.store import FileStore
+    from fogctl.metrics.readers import reader_of
     from fogctl.testbed import lock
 
+    window_s = settings.guard.window
+    reader = reader_of(ground, window_s, through_prometheus=prometheus)
     with (
         stopped_by_signals() as stopping,
-        lock.held(service.lock_folder(running, name), f"app {name}", command=f"the agent {policy}"),
+        lock.held(service.lock_folder(ground.folder, name), f"app {name}", command=f"the agent {policy}"),
     ):
-        target = LiveTarget(running, window_s=settings.guard.window, say=_say, stopping=stopping)
-        store = FileStore(service.folder(running, name) / "state.json")
+        target = LiveTarget(ground, window_s=window_s, say=_say, stopping=stopping, reader=reader)
+        store = FileStore(service.folder(ground.folder, name) / "state.json")
         agent = Agent(
-            target, name, chosen, settings, store, shown_log(running, output, dry_run), dry_run=dry_run
+            target, name, chosen, settings, store, shown_log(ground.folder, output, dry_run), dry_run=dry_run
         )
         until = None if seconds is None else target.now_s() + seconds
         agent.run(until, stopping)
     if seconds is not None and not stopping():
-        service.forget(running, name)
+        service.services_of(ground).forget(name)
 
 
 @app.command()
@@ -91,19 +99,18 @@ def status(testbed: WhichOption = None, output: OutputOption = Format.table) -> 
     """
     from fogctl.agent import service
     from fogctl.runtime import events
-    from fogctl.runtime.service import Services
     from fogctl.testbed import lock
 
-    running = _running(testbed)
-    services = Services(running)
+    ground = _ground(testbed)
+    services = service.services_of(ground)
     last: dict[str, dict[str, Any]] = {}
-    for event in events.read(running.state.folder):
+    for event in events.read(ground.folder):
         if "app" in event and event["what"] in ("agent started", "decision"):
             last.setdefault(event["app"], {})[event["what"]] = event
     rows = []
     for name, said in last.items():
-        at_work = lock.holder(service.lock_folder(running, name)) is not None
-        wanted = services.get(service.name(name)) is not None
+        at_work = lock.holder(service.lock_folder(ground.folder, name)) is not None
+        wanted = services.wanted(name)
         decision = said.get("decision", {})
         rows.append(
             {
@@ -134,16 +141,15 @@ def stop(
       sudo fogctl agent stop taxi
     """
     from fogctl.agent import service
-    from fogctl.runtime.service import Services
     from fogctl.testbed import lock
 
-    running = _running(testbed)
-    services = Services(running)
-    if services.get(service.name(name)) is None:
-        who = lock.holder(service.lock_folder(running, name))
+    ground = _ground(testbed)
+    services = service.services_of(ground)
+    if not services.wanted(name):
+        who = lock.holder(service.lock_folder(ground.folder, name))
         hint = f"{who} runs in a terminal: end it there with Ctrl-C" if who else "fogctl agent status"
         raise FogError(f"no agent of {name} runs in the background", hint=hint, exit_code=FAILED)
-    services.stop(service.name(name))
+    services.stop(name)
     typer.echo(f"the agent of {name} has stopped")
 
 
@@ -235,48 +241,46 @@ def _seconds(option: str, text: str | None) -> float | None:
     return seconds
 
 
-def _running(testbed: str | None) -> Running:
-    from fogctl.testbed.running import Running
-    from fogctl.testbed.virtual import require_root
+def _ground(testbed: str | None) -> Ground:
+    from fogctl.runtime.grounds import ground_of
 
-    running = Running.load(which(testbed).name)
-    require_root()
-    return running
+    ground = ground_of(which(testbed).name)
+    ground.attend()
+    return ground
 
 
 def _start(
-    running: Running,
+    ground: Ground,
     name: str,
     policy: str,
     config: Path | None,
     options: list[str],
     every: str | None,
     lasting: str | None,
-    dry_run: bool,
+    more: list[str],
     output: Format,
 ) -> None:
     """The same command as a service, in the foreground there."""
     from fogctl.agent import service
     from fogctl.runtime.operate import Apps
-    from fogctl.runtime.service import Services
     from fogctl.testbed import lock
 
-    Apps.on(running).get(name)
-    services = Services(running)
-    holder = lock.holder(service.lock_folder(running, name))
-    if holder is not None and services.get(service.name(name)) is None:
+    Apps(ground).get(name)
+    services = service.services_of(ground)
+    holder = lock.holder(service.lock_folder(ground.folder, name))
+    if holder is not None and not services.wanted(name):
         raise FogError(f"app {name} has an agent: {holder}", hint="end it first", exit_code=FAILED)
-    arguments = ["agent", "run", "--app", name, "--policy", policy, "--testbed", running.testbed.name]
+    arguments = ["agent", "run", "--app", name, "--policy", policy, "--testbed", ground.testbed.name]
     arguments += ["--config", str(config.absolute())] if config is not None else []
     arguments += [part for option in options for part in ("--set", option)]
     arguments += ["--every", every] if every else []
     arguments += ["--for", lasting] if lasting else []
-    arguments += ["--dry-run"] if dry_run else []
-    pid = services.ensure(service.service(running, name, arguments))
+    arguments += more
+    pid = services.start(name, arguments)
     said = f"the agent of {name} runs in the background; fogctl agent events {name} shows what it does"
     emit(
         output,
-        {"app": name, "policy": policy, "pid": pid, "log": str(services.log(service.name(name)))},
+        {"app": name, "policy": policy, "pid": pid, "log": str(services.log(name))},
         said,
     )
 

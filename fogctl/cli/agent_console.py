@@ -14,16 +14,17 @@ import typer
 from fogctl.cli.output import Format, stderr
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from fogctl.agent.events import Event, EventLog
-    from fogctl.testbed.running import Running
 
 
-def shown_log(running: Running, output: Format, dry_run: bool) -> EventLog:
+def shown_log(state: Path, output: Format, dry_run: bool) -> EventLog:
     """The testbed's event log, shown as it grows; advice is only shown."""
     from fogctl.agent.events import FileLog
     from fogctl.runtime.events import FILE
 
-    return _Shown(None if dry_run else FileLog(running.state.folder / FILE), output)
+    return _Shown(None if dry_run else FileLog(state / FILE), output)
 
 
 class _Shown:

@@ -15,17 +15,17 @@ from fogctl.cli.app_place import (
     ReplicasOption,
     SeedOption,
     SlotsOption,
+    deploy_placed,
+    loaded_apps,
     profile_window_s,
     wished,
 )
-from fogctl.cli.app_view import placement_data, placement_view, profile_table, stage_details, stages_table
+from fogctl.cli.app_view import profile_table, stage_details, stages_table
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
-from fogctl.cli.testbed import DEFAULT_FILE, DryRunOption, WhichOption, which
+from fogctl.cli.testbed import DryRunOption, WhichOption, which
 from fogctl.errors import FAILED, FogError
 
 if TYPE_CHECKING:
-    from fogctl.placement.bed import Wish
-    from fogctl.runtime.app import App
     from fogctl.runtime.deployment import Change
     from fogctl.runtime.operate import Apps
 
@@ -77,7 +77,10 @@ def new(
 
 @app.command()
 def deploy(
-    what: Annotated[str, typer.Argument(help="A shipped app's name, or a folder with an app.yaml.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(help="A shipped app's name, or a folder with an app.yaml; several with --place."),
+    ],
     on: Annotated[
         list[str] | None,
         typer.Option(
@@ -86,7 +89,7 @@ def deploy(
     ] = None,
     place: PlaceOption = None,
     replicas: ReplicasOption = None,
-    profile_file: ProfileOption = None,
+    profile_files: ProfileOption = None,
     seed: SeedOption = None,
     slots: SlotsOption = None,
     options: Annotated[
@@ -103,24 +106,24 @@ def deploy(
 ) -> None:
     """Run an app on exactly these nodes, or on those that a strategy chooses; starts the broker if need be.
 
+    With --place several apps are placed together, in one plan; --replicas and --set then name APP.STAGE.
+
     \b
     Examples:
       sudo fogctl app deploy taxi --on pi1,pi3
       sudo fogctl app deploy taxi3 --place auto --replicas measure=2 --profile taxi3.json
+      sudo fogctl app deploy taxi3 nexmark-q5 --place auto --slots 2
       fogctl app deploy taxi3 --place auto --dry-run      (a testbed that is not up: without root)
       sudo fogctl app deploy taxi3 --on parse=pi1 --on measure=pi2,pi3 --on choose=pi4
       sudo fogctl app deploy taxi --on pi1 --set nearest.work=5000
     """
-    from fogctl.runtime import app as apps
-    from fogctl.runtime.app_options import with_options
-
-    loaded = with_options(apps.load(what), options or ())
-    names = [stage.name for stage in loaded.stages]
-    wish = wished(place, on, replicas, profile_file, seed, slots, names)
+    every = loaded_apps(what, options or ())
+    wish = wished(place, on, replicas, profile_files, seed, slots, every)
     if wish is not None:
-        _deploy_placed(loaded, wish, testbed, output, dry_run=dry_run)
+        deploy_placed(every, wish, testbed, output, dry_run=dry_run)
         return
-    nodes = _nodes_by_stage(on or (), names)
+    (loaded,) = every
+    nodes = _nodes_by_stage(on or (), [stage.name for stage in loaded.stages])
     found = running_apps(testbed)
     if dry_run:
         _, steps = found.plan(loaded, nodes)
@@ -143,10 +146,8 @@ def status(
     Example:
       sudo fogctl app status taxi
     """
-    from fogctl.runtime import supervisor_report
-
     found = running_apps(testbed)
-    notes = supervisor_report.notes(found.running)
+    notes = found.ground.notes()
     data = {**found.status(name), "notes": notes}
     details = [*stage_details(data["stages"]), *(f"note: {note}" for note in notes)]
     emit(output, data, stages_table(name, data["stages"]), *details)
@@ -165,7 +166,7 @@ def profile(
     testbed: WhichOption = None,
     output: OutputOption = Format.table,
 ) -> None:
-    """Measure what a record costs in each stage: CPU, state and output bytes. Changes nothing.
+    """Measure what a record costs in each stage: CPU, state and output bytes. Kept for the agent.
 
     Exit 2 if the app is not deployed, 3 if a stage processed nothing meanwhile.
 
@@ -173,6 +174,7 @@ def profile(
     Example:
       sudo fogctl app profile taxi3 --for 30s --to taxi3.json
     """
+    from fogctl.placement.kept import keep
     from fogctl.placement.measure import measure
     from fogctl.placement.profile import write_profile
 
@@ -182,6 +184,7 @@ def profile(
     found = running_apps(testbed)
     with stderr().status("") as line:
         made = measure(found, name, window_s, lambda s: line.update(f"measuring: {s:.0f} of {window_s:g} s"))
+    keep(found.ground.folder, made)
     if to is not None:
         write_profile(made, to)
     more = (
@@ -258,15 +261,15 @@ def logs(
       sudo fogctl app logs taxi
       sudo fogctl app logs taxi nearest.driver -n 100
     """
-    known = _logs(running_apps(testbed), name)
+    known = running_apps(testbed).ground.logs(name)
     if part is None:
-        for each, path in known.items():
-            typer.echo(f"{each}\t{path.stat().st_size} bytes\t{path}")
+        for each, log in known.items():
+            size = "" if log.size_bytes is None else f"{log.size_bytes} bytes"
+            typer.echo(f"{each}\t{size}\t{log.where}")
         return
     if part not in known:
         raise FogError(f"{name} has no log {part}", hint=f"it has: {', '.join(known) or 'none'}")
-    path = known[part]
-    for line in path.read_text(errors="replace").splitlines()[-lines:]:
+    for line in known[part].tail(lines):
         typer.echo(line)
 
 
@@ -299,17 +302,12 @@ def rm(
 
 def running_apps(testbed: str | None) -> Apps:
     """The apps on the testbed that is meant; FogError if it is not up."""
-    from fogctl.runtime import supervised
+    from fogctl.runtime.grounds import ground_of
     from fogctl.runtime.operate import Apps
-    from fogctl.testbed.running import Running
-    from fogctl.testbed.virtual import require_root
 
-    running = Running.load(which(testbed).name)
-    require_root()
-    found = Apps.on(running)
-    if found.services.all():
-        supervised.wake(running)
-    return found
+    ground = ground_of(which(testbed).name)
+    ground.attend()
+    return Apps(ground)
 
 
 def _is_up(testbed: str | None) -> bool:
@@ -334,35 +332,6 @@ def _nodes_by_stage(given: Sequence[str], stages: Sequence[str]) -> dict[str, li
     return found
 
 
-def _deploy_placed(loaded: App, wish: Wish, testbed: str | None, output: Format, *, dry_run: bool) -> None:
-    """Choose the nodes, and use them or say what that would be."""
-    from fogctl.placement.bed import Bed, first_changes, placed
-
-    known_by_file = Path(testbed or DEFAULT_FILE).is_file()
-    if dry_run and known_by_file and not which(testbed, models=True).exists:
-        bed = Bed.described(Path(testbed or DEFAULT_FILE))
-        planned = placed(loaded, bed, wish)
-        steps = first_changes(loaded, bed, planned, wish.share)
-    else:
-        found = running_apps(testbed)
-        planned = placed(loaded, Bed.running(found), wish)
-        if not dry_run:
-            for stage, nodes in planned.nodes.items():
-                _say(f"{stage} on {', '.join(nodes)}")
-            began = time.monotonic()
-            done = found.deploy(loaded, planned.nodes, _say, wish.share)
-            _done(output, done, f"{loaded.name} runs", began, placement_data(planned))
-            return
-        _, steps = found.plan(loaded, planned.nodes, wish.share)
-    lines = [step.describe() for step in steps]
-    emit(
-        output,
-        {"changes": lines, "dry_run": True, **placement_data(planned)},
-        *placement_view(planned, profiled=wish.profile is not None),
-        *(lines or ["nothing to change: it is so already"]),
-    )
-
-
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -371,15 +340,6 @@ def _would(output: Format, steps: Sequence[Change], more: Sequence[str] = ()) ->
     """What a dry run says."""
     lines = [*(step.describe() for step in steps), *more]
     emit(output, {"changes": lines, "dry_run": True}, *(lines or ["nothing to change: it is so already"]))
-
-
-def _logs(found: Apps, name: str) -> dict[str, Path]:
-    """The logs of an app's processes, by part."""
-    prefix = f"{name}."
-    known = {
-        path.stem.removeprefix(prefix): path for path in found.services.log("x").parent.glob(f"{prefix}*.log")
-    }
-    return dict(sorted(known.items()))
 
 
 def _say(line: str) -> None:

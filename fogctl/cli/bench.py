@@ -9,16 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
+from fogctl.errors import FogError
 
 if TYPE_CHECKING:
     from fogctl.bench.bench_file import BenchmarkFile
     from fogctl.bench.load import Case
     from fogctl.bench.search import Outcome, Subject
 
-app = typer.Typer(
-    help="Scalability benchmarks: resource demand of a load, load capacity of resources.",
-    no_args_is_help=True,
-)
+HELP = """Scalability benchmarks: resource demand of a load, load capacity of resources.
+
+\b
+A first answer in seconds, on a simulated engine:
+  fogctl bench run simulated --plot demand.svg
+\b
+On a virtual testbed with three edge nodes that is up, in some 15 minutes:
+  fogctl bench run uc2 --dry-run
+  sudo fogctl bench run uc2 --plot uc2.svg
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
 JOURNAL = "experiments.jsonl"
 
 
@@ -26,8 +35,14 @@ JOURNAL = "experiments.jsonl"
 def run(
     what: Annotated[
         str,
-        typer.Argument(help="An execution.yaml, or one that ships: simulated.", show_default=False),
+        typer.Argument(
+            help="An execution.yaml, or one that ships: simulated, uc1 to uc4, ospbench.", show_default=False
+        ),
     ],
+    metric: Annotated[
+        str | None,
+        typer.Option(metavar="demand|capacity", help="Instead of the file's.", show_default=False),
+    ] = None,
     to: Annotated[
         Path | None,
         typer.Option("--to", help="Folder for the experiments; bench-NAME if not given.", show_default=False),
@@ -47,18 +62,27 @@ def run(
     \b
     Examples:
       fogctl bench run simulated --plot demand.svg
-      fogctl bench run uc3/execution.yaml --dry-run
-      sudo fogctl bench run uc3/execution.yaml --to results/uc3 -o json
+      fogctl bench run uc3 --dry-run
+      sudo fogctl bench run uc3 --plot uc3.svg           (a testbed with three edge nodes that is up)
+      sudo fogctl bench run uc3 --metric capacity
+      sudo fogctl bench run mine/execution.yaml --to results/mine -o json
     """
-    from fogctl.bench.load import load
+    from fogctl.bench.bench_file import Metric
+    from fogctl.bench.load import asking, load
     from fogctl.bench.search import run as search
     from fogctl.planner.journal import Journal
     from fogctl.planner.picture import require_drawable
 
     case = load(what)
+    name = case.benchmark.name
+    if metric is not None:
+        if metric not in {each.value for each in Metric}:
+            raise FogError(f"there is no metric {metric}", key="--metric", hint=f"one of {', '.join(Metric)}")
+        if Metric(metric) is not case.execution.metric:
+            case, name = asking(case, Metric(metric)), f"{name}-{metric}"
     if plot is not None:
         require_drawable(plot)
-    folder = to or Path(f"bench-{case.benchmark.name}")
+    folder = to or Path(f"bench-{name}")
     if dry_run:
         emit(output, *_forecast(case, folder))
         return

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fogctl.experiment.folder import RunFolder
     from fogctl.experiment.plant import Plant
     from fogctl.report.page import Story
+    from fogctl.testbed.model import Testbed
 
 app = typer.Typer(
     help="Replay a trace under several policies; score, compare and show what happened.",
@@ -60,6 +61,10 @@ def run(
     ] = None,
     repetitions: Annotated[int | None, typer.Option(min=1, max=100, help="Instead of the file's.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Instead of the file's.")] = None,
+    testbed: Annotated[
+        str | None,
+        typer.Option("--testbed", "-t", help="Run it on this testbed of kind k3s, which is up and stays up."),
+    ] = None,
     resume: Annotated[
         str | None, typer.Option(help="Go on with this run at the first policy that is not done.")
     ] = None,
@@ -81,6 +86,7 @@ def run(
     Examples:
       fogctl experiment run gesscale --kind sim
       sudo fogctl experiment run smoke
+      fogctl experiment run smoke --testbed lab
       sudo fogctl experiment run mine.yaml --policy gesscale --repetitions 3
       sudo fogctl experiment run --resume gesscale-20260501-101500
       fogctl experiment run --like gesscale-20260501-101500
@@ -98,7 +104,7 @@ def run(
         folder, experiment = (
             _resumed(resume, runs)
             if resume
-            else _fresh(str(what), kind, policy or [], repetitions, seed, runs)
+            else _fresh(str(what), kind, policy or [], repetitions, seed, runs, _bed(testbed))
         )
         plant = _plant(experiment, folder)
     if dry_run:
@@ -190,8 +196,32 @@ def report(
 
 
 @app.command()
+def keep(
+    which: Annotated[str, typer.Argument(help="A run: its folder, its name, or how its name begins.")],
+    to: Annotated[Path, typer.Option(help="The folder that holds what is kept.")],
+    runs: RunsOption = _RUNS,
+) -> None:
+    """Keep a small copy of a run for good: manifest, scores and events, without its metrics and its page.
+
+    `compare --together` reads such copies as it reads runs.
+
+    \b
+    Example:
+      fogctl experiment keep gesscale-day-20260501-101500 --to docs/results
+    """
+    from fogctl.experiment.folder import find
+
+    record = find(which, runs).keep(to)
+    size = sum(file.stat().st_size for file in record.path.iterdir())
+    typer.echo(f"{record.path}: {size / 1024:.0f} KiB")
+
+
+@app.command()
 def compare(
     which: Annotated[list[str], typer.Argument(help="Two runs or more.")],
+    together: Annotated[
+        bool, typer.Option("--together", help="The runs are sittings of one experiment: medians over all.")
+    ] = False,
     runs: RunsOption = _RUNS,
     output: OutputOption = Format.table,
 ) -> None:
@@ -200,18 +230,26 @@ def compare(
     Where two runs replayed the same trace, it also says for which part of the time they had the same
     replicas: a simulated run is a valid stand-in for a live one from 90 %.
 
+    With --together, the repetitions of all runs count as those of one: medians for each policy, and changes
+    against the first policy over the seeds that both have.
+
     \b
     Examples:
       fogctl experiment compare gesscale-20260501-101500 gesscale-20260502-090000
       fogctl experiment compare gesscale-20260501-101500 gesscale-like-20260501-140000
+      fogctl experiment compare --together docs/results/gesscale-day-*
     """
     from fogctl.experiment import compare as comparing
     from fogctl.experiment.folder import find
     from fogctl.report.columns import COLUMNS
 
+    found = [find(name, runs) for name in which]
+    if together:
+        pooled = comparing.together([(f.name, f.manifest(), f.scores()) for f in found])
+        _tell_together(pooled, output)
+        return
     if len(which) < 2:
         raise FogError("name two runs or more", hint="fogctl experiment list shows them")
-    found = [find(name, runs) for name in which]
     rows = comparing.compare([(folder.name, folder.scores()) for folder in found])
     columns = [c for c in COLUMNS if c.key in _HEADLINE]
     cells = [
@@ -235,6 +273,22 @@ def compare(
         table(None, ("policy", "run", *(c.heading for c in columns)), cells),
         *([table(f"replicas over time, against {found[0].name}", headings, shown)] if shown else []),
     )
+
+
+def _tell_together(rows: list[dict[str, Any]], output: Format) -> None:
+    from fogctl.report.columns import COLUMNS
+
+    columns = [c for c in COLUMNS if c.key in _HEADLINE or c.key == "weighted_node_minutes"]
+    cells = [
+        (
+            row["policy"],
+            ", ".join(map(str, row["seeds"])),
+            *(f"{c.text(row['scores'][c.key])} {row['change'].get(c.key, '')}".strip() for c in columns),
+        )
+        for row in rows
+    ]
+    headings = ("policy", "seeds", *(c.heading for c in columns))
+    emit(output, {"policies": rows}, table("medians over all repetitions", headings, cells))
 
 
 class Bar:
@@ -294,13 +348,35 @@ def _ended_gently() -> Iterator[None]:
 
 
 def _fresh(
-    what: str, kind: Kind | None, policy: list[str], repetitions: int | None, seed: int | None, runs: Path
+    what: str,
+    kind: Kind | None,
+    policy: list[str],
+    repetitions: int | None,
+    seed: int | None,
+    runs: Path,
+    bed: Testbed | None,
 ) -> tuple[RunFolder, Experiment]:
     from fogctl.experiment import experiment
     from fogctl.experiment.folder import RunFolder, new_path
 
-    loaded = experiment.load(what, kind=kind, policies=policy, repetitions=repetitions, seed=seed)
+    loaded = experiment.load(what, kind=kind, policies=policy, repetitions=repetitions, seed=seed, bed=bed)
     return RunFolder(new_path(runs, loaded.name, datetime.now())), loaded
+
+
+def _bed(name: str | None) -> Testbed | None:
+    """The testbed of that name, which is up; a virtual one is refused: the run would take it down."""
+    if name is None:
+        return None
+    from fogctl.cli.testbed import which
+
+    found = which(name).load().testbed
+    if found.kind is not Kind.k3s:
+        raise FogError(
+            f"testbed {found.name} is of kind {found.kind.value}: an experiment brings up such a one itself",
+            key="--testbed",
+            hint="name it in experiment.yaml: testbed: {use: testbed.yaml}",
+        )
+    return found
 
 
 def _resumed(name: str, runs: Path) -> tuple[RunFolder, Experiment]:
@@ -335,22 +411,23 @@ def _plant(experiment: Experiment, folder: RunFolder) -> Plant:
         begun = folder.manifest() if folder.manifest_file.is_file() else {}
         known = {name: parameters.from_json(told) for name, told in begun.get("parameters", {}).items()}
         return SimPlant(experiment, known, begun.get("like"))
-    if experiment.testbed.kind is Kind.virtual:
-        from fogctl.experiment.live_plant import LivePlant
+    if experiment.testbed.kind is Kind.k3s:
+        from fogctl.experiment.cluster_plant import ClusterPlant
 
-        return LivePlant(experiment, folder)
-    raise FogError(
-        f"experiments run on kind virtual and sim so far, not on {experiment.testbed.kind.value}",
-        hint="--kind sim shows what to expect",
-    )
+        return ClusterPlant(experiment, folder)
+    from fogctl.experiment.live_plant import LivePlant
+
+    return LivePlant(experiment, folder)
 
 
 def _steps(experiment: Experiment, folder: RunFolder) -> list[str]:
     load = experiment.load(experiment.parts[0].seed)
+    boards = experiment.testbed.kind is Kind.k3s
     steps = [
         f"make the run folder {folder.path}",
-        f"bring up testbed {experiment.testbed.name} ({experiment.testbed.kind.value}, "
-        f"{len(experiment.testbed.nodes)} nodes), measure its latencies (± {experiment.tolerance_ms:g} ms)",
+        f"{'use' if boards else 'bring up'} testbed {experiment.testbed.name} "
+        f"({experiment.testbed.kind.value}, {len(experiment.testbed.nodes)} nodes), "
+        f"measure its latencies (± {experiment.tolerance_ms:g} ms)",
     ]
     for part in experiment.parts:
         placed = "; ".join(f"{stage} on {', '.join(nodes)}" for stage, nodes in experiment.start)
@@ -358,7 +435,7 @@ def _steps(experiment: Experiment, folder: RunFolder) -> list[str]:
             f"{part}: deploy {experiment.app.name} ({placed}), replay {load.records:,} records in "
             f"{load.duration_s:.0f} s, drain, audit, remove"
         )
-    return [*steps, "score, write the report, take the testbed down"]
+    return [*steps, "score, write the report" + ("" if boards else ", take the testbed down")]
 
 
 def _tell(folder: RunFolder, story: Story, output: Format) -> None:

@@ -12,9 +12,11 @@ from fogctl.cli.output import Format, OutputOption, emit, table
 from fogctl.cli.testbed import DryRunOption, WhichOption, which
 from fogctl.config.units import INSTANT, SHARE
 from fogctl.errors import FogError
+from fogctl.testbed.model import Kind
 
 if TYPE_CHECKING:
     from fogctl.runtime.fault_record import Fault
+    from fogctl.runtime.ground import Ground
     from fogctl.testbed.running import Running
 
 app = typer.Typer(
@@ -44,6 +46,7 @@ def kill(
 ) -> None:
     """Take the power from a node, or kill -9 a process.
 
+    On a cluster a killed node loses every pod of the testbed and gets none; its board keeps its power.
     A node stays down until it is restored. A process is started again at once by the testbed's supervisor,
     unless --for keeps it down. A node called like a kind of process is meant by: node NAME.
 
@@ -56,14 +59,15 @@ def kill(
       sudo fogctl fault kill driver taxi.nearest
       sudo fogctl fault kill delay-line --for 5s
     """
-    from fogctl.runtime import faults
+    from fogctl.runtime.breakers import breaker_of
 
-    running = _running(testbed, dry_run)
-    target, fault = faults.killing(running, what, _seconds(lasting))
+    ground = _ground(testbed, dry_run)
+    breaker = breaker_of(ground)
+    target, fault = breaker.killing(what, _seconds(lasting))
     if not dry_run:
-        faults.kill(running, target, fault)
-    after = _restored_by(fault) if fault else "the supervisor starts it again"
-    _tell(output, running, dry_run, [target.describe()], after)
+        breaker.kill(target, fault)
+    after = _restored_by(fault) if fault else "it is started again at once"
+    _tell(output, ground, dry_run, [breaker.describe(target)], after)
 
 
 @app.command()
@@ -85,15 +89,16 @@ def cut(
       sudo fogctl fault cut pi1 cloud --for 30s
       sudo fogctl fault cut pi1
     """
-    from fogctl.runtime import faults
+    from fogctl.runtime.breakers import breaker_of
 
-    running = _running(testbed, dry_run)
-    planned = faults.cutting(running, a, b, _seconds(lasting))
+    ground = _ground(testbed, dry_run)
+    breaker = breaker_of(ground)
+    planned = breaker.cutting(a, b, _seconds(lasting))
     if not dry_run:
-        faults.cut(running, planned)
+        breaker.cut(planned)
     described = [f"{fault.target[0]}–{fault.target[1]}: lose every packet, both ways" for fault in planned]
     whole = f"fogctl fault restore {a}" if b is None else None
-    _tell(output, running, dry_run, described, _restored_by(planned[0], whole))
+    _tell(output, ground, dry_run, described, _restored_by(planned[0], whole))
 
 
 @app.command()
@@ -112,16 +117,18 @@ def slow(
       sudo fogctl fault slow pi1 --cpu 20%
       sudo fogctl fault slow pi1 --cpu 50% --for 2min
     """
-    from fogctl.runtime import faults
+    from fogctl.runtime.breakers import breaker_of
 
-    running = _running(testbed, dry_run)
-    fault = faults.slowing(running, node, _parsed("--cpu", cpu, SHARE.parse), _seconds(lasting))
+    ground = _ground(testbed, dry_run)
+    breaker = breaker_of(ground)
+    fault = breaker.slowing(node, _parsed("--cpu", cpu, SHARE.parse), _seconds(lasting))
     if not dry_run:
-        faults.slow(running, fault)
-    cores = running.node(node).cpu_cores or 0.0
-    share = fault.now["share"]
-    said = f"node {node}: {share:.0%} of its quota, {share * cores:.3f} instead of {cores:.3f} cores"
-    _tell(output, running, dry_run, [said], _restored_by(fault))
+        breaker.slow(fault)
+    cores, share = ground.testbed.require(node).cpu_cores, fault.now["share"]
+    said = f"node {node}: {share:.0%} of its quota"
+    if cores is not None:
+        said += f", {share * cores:.3f} instead of {cores:.3f} cores"
+    _tell(output, ground, dry_run, [said], _restored_by(fault))
 
 
 @app.command()
@@ -143,25 +150,26 @@ def restore(
       sudo fogctl fault restore pi1 broker
       sudo fogctl fault restore delay-line
     """
-    from fogctl.runtime import faults
+    from fogctl.runtime.breakers import breaker_of
 
-    running = _running(testbed, dry_run)
-    dead_line = what in (None, [], ["delay-line"]) and faults.delay_line_is_missing(running)
+    ground = _ground(testbed, dry_run)
+    breaker = breaker_of(ground)
+    dead_line = what in (None, [], ["delay-line"]) and _delay_line_is_missing(ground)
     try:
-        found = faults.restoring(running, what or [])
+        found = breaker.restoring(what or [])
     except FogError:
         if not dead_line:
             raise
         found = []
     if not dry_run:
         for fault in found:
-            running = faults.restore(running, fault)
-        if dead_line and faults.delay_line_is_missing(running):
-            faults.start_delay_line(running)
+            breaker.restore(fault)
+        if dead_line and _delay_line_is_missing(ground):
+            _start_delay_line(ground)
     described = [f"restore {fault.name}: {fault.describe()} no longer" for fault in found]
     if dead_line and not any(fault.kind.value == "delay-line" for fault in found):
         described.append("start the delay line, which did not run")
-    _tell(output, running, dry_run, described, None)
+    _tell(output, ground, dry_run, described, None)
 
 
 @app.command("list")
@@ -173,13 +181,13 @@ def list_faults(testbed: WhichOption = None, output: OutputOption = Format.table
       sudo fogctl fault list
       sudo fogctl fault list -o json
     """
-    from fogctl.runtime import fault_record, supervisor_report
+    from fogctl.runtime import fault_record
 
-    running = _running(testbed)
-    active = fault_record.read(running.state.folder)
-    troubles = supervisor_report.troubles(running)
+    ground = _ground(testbed)
+    active = fault_record.read(ground.folder)
+    troubles = _troubles(ground)
     data = {
-        "testbed": running.testbed.name,
+        "testbed": ground.testbed.name,
         "faults": [
             {
                 "kind": fault.kind.value,
@@ -202,22 +210,48 @@ def list_faults(testbed: WhichOption = None, output: OutputOption = Format.table
     emit(output, data, *lines, *troubles)
 
 
-def _running(testbed: str | None, dry_run: bool = False) -> Running:
-    from fogctl.runtime import supervised
+def _ground(testbed: str | None, dry_run: bool = False) -> Ground:
+    from fogctl.runtime.grounds import ground_of
+
+    ground = ground_of(which(testbed).name)
+    ground.attend()
+    if not dry_run and ground.testbed.kind is Kind.virtual:
+        from fogctl.runtime import supervised
+
+        supervised.wake(_emulated(ground))  # it ends faults in time, whether anything else runs or not
+    return ground
+
+
+def _troubles(ground: Ground) -> list[str]:
+    """What cannot be started: told by the supervisor, or by the cluster."""
+    from fogctl.runtime import fault_record, supervisor_report
+
+    if ground.testbed.kind is Kind.k3s:
+        return ground.notes()[len(fault_record.read(ground.folder)) :]
+
+    return supervisor_report.troubles(_emulated(ground))
+
+
+def _delay_line_is_missing(ground: Ground) -> bool:
+    from fogctl.runtime import faults
+
+    return ground.testbed.kind is Kind.virtual and faults.delay_line_is_missing(_emulated(ground))
+
+
+def _start_delay_line(ground: Ground) -> None:
+    from fogctl.runtime import faults
+
+    faults.start_delay_line(_emulated(ground))
+
+
+def _emulated(ground: Ground) -> Running:
     from fogctl.testbed.running import Running
-    from fogctl.testbed.virtual import require_root
 
-    running = Running.load(which(testbed).name)
-    require_root()
-    if not dry_run:
-        supervised.wake(running)
-    return running
+    return Running.load(ground.testbed.name, ground.folder.parent)
 
 
-def _tell(
-    output: Format, running: Running, dry_run: bool, described: Sequence[str], after: str | None
-) -> None:
-    data = {"testbed": running.testbed.name, "dry_run": dry_run, "did": list(described), "after": after}
+def _tell(output: Format, ground: Ground, dry_run: bool, described: Sequence[str], after: str | None) -> None:
+    data = {"testbed": ground.testbed.name, "dry_run": dry_run, "did": list(described), "after": after}
     emit(output, data, *described, *([after] if after and not dry_run else []))
 
 

@@ -39,6 +39,15 @@ def init(
     hosts: Annotated[
         Path | None, typer.Option(help="A file of real boards, for --kind k3s.", show_default=False)
     ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="The way into a cluster that is there already, for --kind k3s.", show_default=False
+        ),
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="With --kubeconfig: another context than its current one.")
+    ] = None,
     file: Annotated[Path, typer.Option("--testbed", "-t", help="Where to write it.")] = Path("testbed.yaml"),
     artefacts: Annotated[
         Path | None,
@@ -76,9 +85,15 @@ def init(
       fogctl init --kind sim --nodes 50         a model: no root, nothing to bring up
       fogctl init --no-up --nodes 4             only write the files
       fogctl init lab --kind k3s --hosts hosts.txt    real boards, a line each: pi1 pi@192.168.1.11
+      fogctl init lab --kind k3s --kubeconfig ~/.kube/config    the nodes of a cluster that is there
     """
     if name is not None:
         name = _checked_name(name)
+    if kubeconfig is not None and (kind is not Kind.k3s or hosts is not None):
+        raise FogError("a cluster needs --kind k3s, and no --hosts", key="--kubeconfig")
+    if kubeconfig is not None:
+        _init_cluster(name or pi_init.DEFAULT_NAME, kubeconfig, context, file, no_up, dry_run, force, output)
+        return
     if kind is Kind.k3s:
         wishes = Wishes(artefacts, settings, fix, yes, keep_going)
         _init_boards(name, hosts, file, None if no_up else wishes, dry_run, force, output)
@@ -114,7 +129,7 @@ def _init_boards(
         raise FogError(
             "real boards must be listed in a file, a line each",
             key="--hosts",
-            hint="write for example: pi1 pi@192.168.1.11",
+            hint="write for example: pi1 pi@192.168.1.11; for a cluster that is there give --kubeconfig FILE",
         )
     text = pi_init.draft(name, hosts)
     planned = pi_init.checked(text, file)
@@ -132,6 +147,37 @@ def _init_boards(
         emit(output, told, go_on)
         return
     pi_init.bring_up(planned, file, wishes, told, output)
+
+
+def _init_cluster(
+    name: str,
+    kubeconfig: Path,
+    context: str | None,
+    file: Path,
+    no_up: bool,
+    dry_run: bool,
+    force: bool,
+    output: Format,
+) -> None:
+    """A cluster that is there: the nodes are its own, and `up` is all there is to do."""
+    from fogctl.cli import cluster_init
+
+    text = cluster_init.draft(name, kubeconfig, context)
+    planned = pi_init.checked(text, file)
+    draft = Draft({file.name: text}, 1.0, 1.0)
+    if not pi_init.written_already(text, file):  # the same command again goes on where it ended
+        _refuse_overwriting(draft, file, planned.name, force)
+    told = _facts(planned, draft, file, dry_run) | {"up": False}
+    if dry_run:
+        emit(output, told, *_dry_run_text(draft, file, []))
+        return
+    _write(draft, file)
+    stderr().print(f"wrote {file}: {len(planned.nodes)} nodes", highlight=False, soft_wrap=True)
+    if no_up:
+        emit(output, told, f"bring it up with: fogctl up --testbed {file}")
+        return
+    said = cluster_init.bring_up(planned, file)
+    emit(output, told | {"up": True}, said)
 
 
 def _checked_name(name: str) -> str:

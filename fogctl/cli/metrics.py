@@ -8,10 +8,13 @@ import typer
 
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
 from fogctl.cli.testbed import DryRunOption, WhichOption, which
+from fogctl.testbed.model import Kind
 
 if TYPE_CHECKING:
-    from fogctl.metrics.services import MetricServices
-    from fogctl.metrics.values import NodeMetrics, Reader
+    from fogctl.kube.running import KubeRunning
+    from fogctl.metrics.services import Measuring
+    from fogctl.metrics.values import NodeMetrics
+    from fogctl.runtime.ground import Ground
     from fogctl.testbed.running import Running
 
 app = typer.Typer(help="What stages and nodes do: measured, exposed, shown.", no_args_is_help=True)
@@ -30,16 +33,17 @@ def up(
 ) -> None:
     """Start the node exporter of a testbed, and a Prometheus if asked for.
 
+    On a cluster the nodes' kubelets measure already; its Prometheus runs on this machine, on loopback.
+
     \b
     Examples:
       sudo fogctl metrics up
       sudo fogctl metrics up --prometheus
     """
-    services = _services(testbed)
+    services = _services(_ground(testbed))
     if dry_run:
-        wanted = services.wanted(with_prometheus=prometheus)
-        steps = [f"start {service.name} on {service.node}: {' '.join(service.argv)}" for service in wanted]
-        emit(output, {"dry_run": True, "steps": steps}, *steps)
+        steps = services.steps(with_prometheus=prometheus)
+        emit(output, {"dry_run": True, "steps": steps}, *(steps or ["nothing to do"]))
         return
     stderr().print("starting what measures", markup=False)
     started = services.up(with_prometheus=prometheus)
@@ -60,7 +64,7 @@ def down(
     Example:
       sudo fogctl metrics down
     """
-    services = _services(testbed)
+    services = _services(_ground(testbed))
     if dry_run:
         steps = [f"stop {name}" for name in services.addresses()]
         emit(output, {"dry_run": True, "steps": steps}, *(steps or ["nothing to do: nothing runs"]))
@@ -85,13 +89,14 @@ def show(
       sudo fogctl metrics show -o json
     """
     from fogctl.cli.app_view import stages_table
-    from fogctl.metrics.values import node_to_json, stage_to_json
+    from fogctl.metrics.readers import reader_of
+    from fogctl.metrics.values import node_to_json, stage_to_json, troubles_of
     from fogctl.runtime.operate import Apps
 
-    running = _running(testbed)
-    reader = _reader(running, through_prometheus=prometheus)
+    ground = _ground(testbed)
+    reader = reader_of(ground, through_prometheus=prometheus)
     nodes = reader.nodes()
-    stages = {found.app: reader.stages(found.app) for found in Apps.on(running).deployments()}
+    stages = {found.app: reader.stages(found.app) for found in Apps(ground).deployments()}
     data = {
         "nodes": [node_to_json(each) for each in nodes],
         "stages": [stage_to_json(each) for found in stages.values() for each in found],
@@ -101,6 +106,8 @@ def show(
         for app, found in stages.items()
     ]
     emit(output, data, table("nodes", _NODE_COLUMNS, map(_node_row, nodes)), *tables)
+    for trouble in troubles_of(reader).values():
+        stderr().print(trouble, markup=False, highlight=False)
 
 
 def _node_row(node: NodeMetrics) -> tuple[Any, ...]:
@@ -121,28 +128,33 @@ def _node_row(node: NodeMetrics) -> tuple[Any, ...]:
     )
 
 
-def _reader(running: Running, *, through_prometheus: bool) -> Reader:
-    if through_prometheus:
-        from fogctl.metrics.prometheus import PrometheusReader
+def _services(ground: Ground) -> Measuring:
+    if ground.testbed.kind is Kind.k3s:
+        from fogctl.kube.measuring import ClusterMeasuring
 
-        return PrometheusReader.of(running)
-    from fogctl.metrics.direct import DirectReader
-
-    return DirectReader(running)
-
-
-def _services(testbed: str | None) -> MetricServices:
+        return ClusterMeasuring(_cluster(ground))
     from fogctl.metrics.services import MetricServices
     from fogctl.runtime.service import Services
 
-    running = _running(testbed)
+    running = _emulated(ground)
     return MetricServices(running, Services(running))
 
 
-def _running(testbed: str | None) -> Running:
-    from fogctl.testbed.running import Running
-    from fogctl.testbed.virtual import require_root
+def _ground(testbed: str | None) -> Ground:
+    from fogctl.runtime.grounds import ground_of
 
-    running = Running.load(which(testbed).name)
-    require_root()
-    return running
+    ground = ground_of(which(testbed).name)
+    ground.attend()
+    return ground
+
+
+def _cluster(ground: Ground) -> KubeRunning:
+    from fogctl.kube.running import KubeRunning
+
+    return KubeRunning.load(ground.testbed.name, ground.folder.parent)
+
+
+def _emulated(ground: Ground) -> Running:
+    from fogctl.testbed.running import Running
+
+    return Running.load(ground.testbed.name, ground.folder.parent)

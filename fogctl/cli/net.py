@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from fognetem import LatencyMatrix, Verification
     from fognetem import Path as NetworkPath
 
-    from fogctl.testbed.running import Running
-    from fogctl.testbed.steps import Step
+    from fogctl.testbed.links import Links
 
 app = typer.Typer(help="Latencies between the nodes: shown, changed live, measured.", no_args_is_help=True)
 
@@ -36,16 +35,14 @@ def show(testbed: WhichOption = None, output: OutputOption = Format.table) -> No
       sudo fogctl net show
       sudo fogctl net show --testbed city -o json
     """
-    from fogctl.testbed import network
-
     seen: dict[str, Any] | None = None
     backend: str | None
     if (modelled := model(testbed)) is not None:
         name, backend, matrix = modelled.name, "the model", modelled.latencies
     else:
-        running = _running(testbed)
-        name, backend, matrix = running.testbed.name, running.record.backend, network.injected(running)
-        seen = network.packet_counters(running)
+        links = _links(testbed)
+        name, backend, matrix = links.testbed.name, links.backend, links.injected()
+        seen = links.counters()
     data = {"testbed": name, "backend": backend, "matrix": matrix.to_dict(), "counters": seen}
     nodes = matrix.nodes
     rows = [(a, b, *_path_cells(path)) for a, b, path in matrix.paths]
@@ -83,11 +80,11 @@ def apply(
     """
     from fogctl.testbed import network
 
-    running = _running(testbed)
-    wanted = running.testbed.latencies
+    links = _links(testbed)
+    wanted = links.testbed.latencies
     if matrix is not None:
         wanted = network.read_matrix(matrix, wanted.nodes)
-    _change(running, wanted, dry_run, output, mending=True)
+    _change(links, wanted, dry_run, output, mending=True)
 
 
 @app.command("set")
@@ -126,15 +123,15 @@ def set_path(
         given["reorder"] = reorder
     if not given:
         raise FogError("nothing to set", hint="give --rtt, --jitter, --loss, --rate or --reorder")
-    running = _running(testbed)
-    first, second = running.node(a).name, running.node(b).name
+    links = _links(testbed)
+    first, second = links.testbed.require(a).name, links.testbed.require(b).name
     if first == second:
         raise FogError(f"{first} and {second} are the same node; a path lies between two")
     try:
-        path = replace(running.latencies.path(first, second), **given)
+        path = replace(links.latencies.path(first, second), **given)
     except ValueError as error:
         raise FogError(str(error), key=f"{first}–{second}") from None
-    _change(running, running.latencies.with_path(first, second, path), dry_run, output)
+    _change(links, links.latencies.with_path(first, second, path), dry_run, output)
 
 
 @app.command()
@@ -150,8 +147,8 @@ def clear(
     """
     from fognetem import LatencyMatrix
 
-    running = _running(testbed)
-    _change(running, LatencyMatrix(running.latencies.nodes), dry_run, output)
+    links = _links(testbed)
+    _change(links, LatencyMatrix(links.latencies.nodes), dry_run, output)
 
 
 @app.command()
@@ -186,17 +183,13 @@ def verify(
       sudo fogctl net verify --tolerance 1ms --plot latencies.svg
       sudo fogctl net verify --probes 200 -o json
     """
-    from fogctl.testbed import network
-
     if (modelled := model(testbed)) is not None:
         data = {"testbed": modelled.name, "ok": True, "modelled": True, "pairs": []}
         emit(output, data, "a model's latencies are those asked for: there is nothing to measure")
         return
-    running = _running(testbed)
+    links = _links(testbed)
     tolerance_ms = (
-        running.testbed.tolerance_ms
-        if tolerance is None
-        else _quantity("--tolerance", tolerance, DELAY.parse)
+        links.testbed.tolerance_ms if tolerance is None else _quantity("--tolerance", tolerance, DELAY.parse)
     )
     if tolerance_ms <= 0:
         raise FogError("the tolerance must be more than 0 ms", key="--tolerance")
@@ -205,14 +198,14 @@ def verify(
     columns = (TextColumn("measuring every pair"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
     with Progress(*columns, console=stderr(), transient=True) as bar:
         task = bar.add_task("", total=1.0)
-        result = network.verify(running, tolerance_ms, probes, lambda done: bar.update(task, completed=done))
+        result = links.verify(tolerance_ms, probes, lambda done: bar.update(task, completed=done))
     if plot is not None:
         from fognetem.heatmap import write_svg
 
-        write_svg(running.latencies, result, plot)
-    if (trouble := network.trouble(running)) is not None:
+        write_svg(links.latencies, result, plot)
+    if (trouble := links.trouble()) is not None:
         stderr().print(f"note: {trouble}")
-    _print_verification(running.latencies, result, output, plot, pairs)
+    _print_verification(links.latencies, result, output, plot, pairs)
     if not result.ok:
         raise FogError(result.sentence(), key="net verify", exit_code=REFUSED)
 
@@ -284,16 +277,16 @@ def schedule(
       sudo fogctl net schedule
       fogctl net schedule --dry-run
     """
-    running = _running(testbed)
-    planned = sorted(running.testbed.schedule, key=lambda change: change.at_s)
+    links = _links(testbed)
+    planned = sorted(links.testbed.schedule, key=lambda change: change.at_s)
     listed = [{"at_s": c.at_s, "between": [c.a, c.b], **c.path.to_dict()} for c in planned]
     rows = [(f"{c.at_s:g} s", c.a, c.b, *_path_cells(c.path)) for c in planned]
     head = ("at", "from", "to", "RTT", "jitter", "loss", "rate")
     if dry_run or not planned:
         shown = table("scheduled changes", head, rows) if rows else "the testbed has no schedule"
-        emit(output, {"testbed": running.testbed.name, "dry_run": dry_run, "changes": listed}, shown)
+        emit(output, {"testbed": links.testbed.name, "dry_run": dry_run, "changes": listed}, shown)
         return
-    from fogctl.testbed import network
+    from fogctl.testbed.links import play_schedule
 
     done: list[dict[str, Any]] = []
     console = stderr()
@@ -304,44 +297,34 @@ def schedule(
         console.print(f"{elapsed_s:8.2f} s  {what}", highlight=False)
 
     started = time.monotonic()
-    network.play_schedule(running, told)
+    play_schedule(links, told)
     said = f"all {len(planned)} changes were made in {time.monotonic() - started:.1f} s"
-    emit(output, {"testbed": running.testbed.name, "dry_run": False, "changes": done}, said)
+    emit(output, {"testbed": links.testbed.name, "dry_run": False, "changes": done}, said)
 
 
-def _running(testbed: str | None) -> Running:
-    from fogctl.testbed.running import Running
-    from fogctl.testbed.virtual import require_root
+def _links(testbed: str | None) -> Links:
+    from fogctl.testbed.links import links_of
 
-    running = Running.load(which(testbed).name)
-    require_root()
-    return running
+    return links_of(which(testbed))
 
 
 def _change(
-    running: Running, wanted: LatencyMatrix, dry_run: bool, output: Format, mending: bool = False
+    links: Links, wanted: LatencyMatrix, dry_run: bool, output: Format, mending: bool = False
 ) -> None:
-    from fogctl.testbed import network
-
-    steps: list[Step]
     began = time.monotonic()
-    if dry_run:
-        steps = network.steps_to(running, wanted, mending)
-    else:
-        _, steps = network.change(running, wanted, mending)
+    steps = links.steps_to(wanted, mending) if dry_run else links.change(wanted, mending)
     took_ms = (time.monotonic() - began) * 1000
-    described = [step.describe() for step in steps]
     data = {
-        "testbed": running.testbed.name,
+        "testbed": links.testbed.name,
         "dry_run": dry_run,
-        "steps": described,
+        "steps": steps,
         "took_ms": round(took_ms, 2),
     }
     said = "nothing to change: it is so already" if not steps else f"done in {took_ms:.0f} ms"
     emit(
         output,
         data,
-        *(line.replace("[", "\\[") for line in described),
+        *(line.replace("[", "\\[") for line in steps),
         *([] if dry_run and steps else [said]),
     )
 

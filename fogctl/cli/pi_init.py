@@ -91,8 +91,18 @@ def bring_up(bed: Testbed, file: Path, wishes: Wishes, told: dict[str, Any], out
         bed, known, chosen_playbooks(None), fit, given, dry_run=False, keep_going=wishes.keep_going
     )
     told["provisioned"] = outcome_data(done, dry_run=False)
-    told["up"] = not done.failures and not unfit
-    emit(output, told, *outcome_view(done, dry_run=False))
-    stop_if_failed(done.failures)
-    if unfit:
+    told["up"] = False
+    view = outcome_view(done, dry_run=False)
+    if done.failures or unfit:
+        emit(output, told, *view)
+        stop_if_failed(done.failures)
         raise typer.Exit(REFUSED)
+    from fogctl.cli import cluster_init
+
+    try:
+        said = cluster_init.bring_up(bed, file)
+    except FogError:
+        emit(output, told, *view)  # what was done to the boards is told, whatever the cluster says
+        raise
+    told["up"] = True
+    emit(output, told, *view, escaped(said))

@@ -57,8 +57,12 @@ def variables(bed: Testbed, file: Path | None, artefacts: Path | None, images: b
         raise FogError(
             "the playbook images needs images_archives",
             key="--vars",
-            hint="images_archives: {arm64: spark.tar}",
+            hint="write images_archives: {arm64: stage.tar}, made with fogctl image save",
         )
+    if images:
+        from fogctl.image.recipe import image_name
+
+        given.setdefault("images_name", image_name())
     given.setdefault("k3s_kubeconfig", str(kubeconfig(bed.name)))
     return given
 

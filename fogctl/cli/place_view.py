@@ -13,6 +13,8 @@ from rich.text import Text
 
 from fogctl.cli.output import table
 
+PROVEN = 1e-9
+"""A plan is proven best if no other can be better by more."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -48,7 +50,7 @@ def verdict(plan: Placement, limits: Limits, *, tuned: bool) -> str:
     """One sentence on limits and proof."""
     steps = f"{limits.steps} step{'' if limits.steps == 1 else 's'} of 10 %"
     source = f"limits tuned, relaxed by {steps}" if tuned else "limits as given"
-    proof = "proven best" if plan.gap <= 1e-9 else f"within {plan.gap:.3g} of the best (share of a limit)"
+    proof = "proven best" if plan.gap <= PROVEN else f"within {plan.gap:.3g} of the best (share of a limit)"
     moved = f"; {plan.moves} tasks move" if plan.moves else ""
     return f"{source}; the plan is {proof}{moved}"
 
@@ -62,9 +64,13 @@ def reason(plan: Placement, limits: Limits) -> str:
     if used[first] == 0:
         return "No cost decided: the plan is perfectly balanced in every dimension."
     rest = ", ".join(f"{name} {share:.0%}" for name, share in used.items() if name != first)
+    # Of a plan that is not proven best, others are only known not to use much less.
+    others = (
+        "as much of some limit or more" if plan.gap <= PROVEN else f"at least {plan.lower_bound:.1%} of one"
+    )
     return (
         f"{first} decided: the plan uses {used[first]:.1%} of that limit (the others: {rest}); "
-        f"every other plan uses as much of some limit or more."
+        f"every other plan uses {others}."
     )
 
 

@@ -17,10 +17,21 @@ if TYPE_CHECKING:
 
     from fogctl.planner.operators import Operator
 
-app = typer.Typer(
-    help="Capacity planning: what is sustained, parallelism under a budget, slots for a rate.",
-    no_args_is_help=True,
-)
+HELP = """Capacity planning: what is sustained, parallelism under a budget, slots for a rate.
+
+\b
+A first answer in a minute, on a simulated engine:
+  fogctl plan explore simulated --slots 2,4,6,9 --memory 256,512 \\
+      --first-rate 3000 --to try
+  fogctl plan boards try --rate 2000,20000 \\
+      --board rpi4-4g --board rpi5-8g --page plan.html
+\b
+On a virtual testbed that is up, in some 10 minutes:
+  sudo fogctl plan measure nexmark-q1 --nodes pi1 --first-rate 2000 \\
+      --warm-up 30 --ramp-up 15 --observe 60 --trials 5
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True)
 app.command()(plan_live.measure)
 app.command()(plan_live.explore)
 app.command()(plan_boards.boards)

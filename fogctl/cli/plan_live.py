@@ -47,6 +47,7 @@ Observe = Annotated[float, typer.Option(min=10, help="Seconds for which each rat
 Sensitivity = Annotated[float, typer.Option(min=0.001, max=0.5, help="Stop when rates differ by less.")]
 Trials = Annotated[int, typer.Option(min=1, max=50, help="Try at most so many rates.")]
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it will cost; measure nothing.")]
 Injectors = Annotated[int, typer.Option(min=1, max=64, help="Processes that send records.")]
 
 
@@ -68,6 +69,7 @@ def measure(
         typer.Option("--to", help="Folder to keep trials in; again: go on, or repeat.", show_default=False),
     ] = None,
     testbed: Which = None,
+    dry_run: DryRun = False,
     output: OutputOption = Format.table,
 ) -> None:
     """Measure the highest rate that an app sustains on these nodes, by halving.
@@ -80,6 +82,7 @@ def measure(
     \b
     Examples:
       fogctl plan measure simulated --first-rate 2000
+      fogctl plan measure nexmark-q1 --first-rate 2000 --dry-run
       sudo fogctl plan measure nexmark-q1 --nodes pi1,pi2 --first-rate 2000 --to q1
     """
     import tempfile
@@ -90,6 +93,12 @@ def measure(
 
     _finite("--first-rate", first_rate)
     phases = _phases(warm_up, cool_down, ramp_up, observe, sensitivity, trials)
+    if dry_run:
+        require_measurable(app, keys, options)
+        least_s = phases.warm_up_s + min(2, phases.most_trials) * phases.trial_s
+        took = f"{least_s / 60:,.0f} to {phases.most_s / 60:,.0f} min"
+        emit(output, {"least_s": least_s, "most_s": phases.most_s}, f"one estimate, {took}, deploying apart")
+        return
     with tempfile.TemporaryDirectory(prefix="fog-plan-") as folder:
         place = place_of(app, nodes, keys, options, testbed, Path(folder), injectors)
         stages = place.lab.stages
@@ -132,9 +141,7 @@ def explore(
     injectors: Injectors = 1,
     most: Annotated[int, typer.Option(min=4, max=100, help="Measure at most so many budgets.")] = 20,
     testbed: Which = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it will cost; measure nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     output: OutputOption = Format.table,
 ) -> None:
     """Measure an app with several budgets of slots, chosen by what they teach, for `fogctl plan boards`.

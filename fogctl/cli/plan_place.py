@@ -84,7 +84,7 @@ def place_of(
     return Place(
         live,
         chosen,
-        _slot([found.running.node(name) for name in chosen]),
+        _slot([found.ground.testbed.node(name) for name in chosen]),
         {"app": app, "options": options or [], "keys": keys, "nodes": list(chosen)},
         lambda _: live.deployed({live.stages[0]: len(chosen)}, None),
         say,

@@ -1,4 +1,4 @@
-"""`fogctl up`, `down`, `status`, `exec` and `doctor`: a testbed's life on this host."""
+"""`fogctl up`, `down`, `status`, `exec` and `doctor`: a testbed's life on this host, or on a cluster."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import typer
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
+from fogctl.cli import kinds
 from fogctl.cli.output import Format, OutputOption, emit, stderr, table
 from fogctl.cli.testbed_view import escaped, status_view
-from fogctl.errors import BAD_INPUT, FAILED, REFUSED, FogError
+from fogctl.errors import BAD_INPUT, FAILED, REFUSED, FogError, NoAnswerError
 from fogctl.testbed import state
 from fogctl.testbed.model import Kind, Testbed
 
@@ -57,6 +58,7 @@ def up(
       sudo fogctl up
       sudo fogctl up --testbed city.yaml
       sudo fogctl up --dry-run
+      fogctl up --testbed lab.yaml       kind k3s: a cluster, no root needed
     """
     if (modelled := model(None if testbed is None else str(testbed))) is not None:
         nodes = [node.name for node in modelled.nodes]
@@ -70,17 +72,13 @@ def up(
         )
         return
     wanted = _load(testbed or DEFAULT_FILE)
-    from fogctl.testbed.virtual import Virtual
-
-    virtual = Virtual(wanted)
+    kind = kinds.kind_of(wanted, state.writable_state_dir())
     if dry_run:
-        changes = virtual.changes()
+        changes = kind.changes()
     else:
-        with _progress("bringing up") as show:
-            changes = virtual.up(show)
-        from fogctl.testbed import network
-
-        if (trouble := network.trouble(virtual.running)) is not None:
+        with progress("bringing up") as show:
+            changes = kind.up(show)
+        if (trouble := kinds.trouble(kind)) is not None:
             stderr().print(f"note: {trouble}", markup=False)
     removed = [step.describe() for step in changes.removed]
     made = [step.describe() for step in changes.made]
@@ -108,7 +106,11 @@ def up(
         output,
         data,
         escaped(said),
-        escaped("next: fogctl net verify, fogctl exec NODE -- COMMAND, fogctl down"),
+        escaped(
+            "next: fogctl status, fogctl doctor, fogctl app deploy taxi, fogctl down"
+            if wanted.kind is Kind.k3s
+            else "next: fogctl net verify, fogctl exec NODE -- COMMAND, fogctl down"
+        ),
     )
 
 
@@ -119,10 +121,14 @@ def down(
     ] = None,
     testbed: WhichOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Every testbed on this host.")] = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="For real boards: afterwards give them back as they were.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --reset: do not ask.")] = False,
     dry_run: DryRunOption = False,
     output: OutputOption = Format.table,
 ) -> None:
-    """Take a testbed down and leave the host as it was, also after fogctl was killed half-way.
+    """Take a testbed down and leave host or cluster as it was, also after fogctl was killed half-way.
 
     \b
     Examples:
@@ -130,45 +136,53 @@ def down(
       sudo fogctl down city
       sudo fogctl down --all
       sudo fogctl down --dry-run
+      fogctl down lab --reset            real boards: then take k3s and the rest off them too
     """
-    if everything and (name or testbed):
-        raise FogError("--all takes every testbed, so none can be named", key="--all")
-    from fogctl.testbed.host import LinuxHost
-    from fogctl.testbed.virtual import recorded, require_root, take_down
-
+    if everything and (name or testbed or reset):
+        raise FogError("--all takes every testbed, so none can be named or reset", key="--all")
     parent = state.state_dir()
     folders = state.remembered(parent) if everything else [which(name or testbed, models=True)]
-    host = LinuxHost()
+    boards = None
+    if reset:
+        from fogctl.cli import pi_reset
+
+        boards = pi_reset.agreed(folders[0], name or testbed, yes=yes, dry_run=dry_run)
     done: list[dict[str, Any]] = []
     failures: list[FogError] = []
     for folder in folders:
         if dry_run:
-            steps = [step.describe() for step in recorded(folder, host)] if folder.exists else []
-            done.append({"testbed": folder.name, "dry_run": True, "removed": steps})
+            done.append({"testbed": folder.name, "dry_run": True, "removed": kinds.recorded(folder)})
             continue
-        require_root()
         try:
-            with _progress(f"taking down {folder.name}") as show:
-                removed = take_down(folder, host, show)
+            with progress(f"taking down {folder.name}") as show:
+                removed = kinds.take_down(folder, show)
         except FogError as error:
+            if boards is not None and isinstance(error, NoAnswerError):
+                # A cluster that is away goes with its boards.
+                stderr().print(f"note: {error}", markup=False, highlight=False, soft_wrap=True)
+                done.append({"testbed": folder.name, "dry_run": False, "removed": []})
+                continue
             if not everything:
                 raise
             failures.append(error)
         else:
-            done.append(
-                {"testbed": folder.name, "dry_run": False, "removed": [s.describe() for s in removed]}
-            )
-    lines: list[str] = []
+            done.append({"testbed": folder.name, "dry_run": False, "removed": removed})
+    lines: list[Any] = []
     for entry in done:
         if dry_run:
-            lines += [f"remove {what}" for what in entry["removed"]] or [
-                f"{entry['testbed']}: nothing to remove"
-            ]
+            told = [f"remove {what}" for what in entry["removed"]]
+            lines += map(escaped, told or [f"{entry['testbed']}: nothing to remove"])
         elif entry["removed"]:
             lines.append(f"testbed {entry['testbed']} is down: {len(entry['removed'])} parts removed")
         else:
             lines.append(f"testbed {entry['testbed']} was not up: nothing to remove")
-    emit(output, done if everything else done[0], *map(escaped, lines or ["no testbed is up"]))
+    if boards is not None:
+        outcome, view = pi_reset.give_back(boards, folders[0], dry_run=dry_run)
+        done[0]["reset"] = outcome
+        lines += view
+    emit(output, done if everything else done[0], *(lines or ["no testbed is up"]))
+    if boards is not None:
+        pi_reset.stop_if_failed(done[0]["reset"]["failures"])
     if failures:
         raise FogError("; ".join(map(str, failures)), exit_code=failures[0].exit_code)
 
@@ -198,9 +212,7 @@ def status(
     if not folder.exists:
         others = ", ".join(other.name for other in state.remembered(folder.folder.parent)) or "none"
         raise FogError(f"testbed {folder.name} is not up", hint=f"up: {others}", exit_code=FAILED)
-    from fogctl.testbed.virtual import Virtual
-
-    found = Virtual(folder.load().testbed).status()
+    found = kinds.kind_of(folder.load().testbed, folder.folder.parent).status()
     emit(output, dataclasses.asdict(found), *status_view(found))
     if found.state != "up":
         raise typer.Exit(FAILED)
@@ -224,7 +236,10 @@ def execute(
     from fogctl.testbed.running import Running
     from fogctl.testbed.virtual import require_root
 
-    running = Running.load(which(testbed).name)
+    folder = which(testbed)
+    if folder.kind is Kind.k3s:
+        raise kinds.no_exec(folder, node)
+    running = Running.load(folder.name)
     place = running.namespace(node), node, running.part_groups(node)
     require_root()
     sys.stdout.flush()
@@ -241,6 +256,8 @@ def doctor(
 ) -> None:
     """Say what this machine offers for testbeds, what it lacks, what was left behind, and how to mend each.
 
+    Of testbeds on a cluster it also proves what their account may and may not do there.
+
     \b
     Examples:
       sudo fogctl doctor
@@ -251,7 +268,7 @@ def doctor(
     from fogctl.testbed.doctor import Verdict, examine
 
     if fetch:
-        with _progress("fetching jars") as show:
+        with progress("fetching jars") as show:
             supply = jar_supply.fetch_all(show)
         said = (
             f"fetched {len(supply.fetched)} of {supply.jars} jars" if supply.fetched else "nothing to fetch"
@@ -264,6 +281,7 @@ def doctor(
         return
     findings = examine()
     findings.insert(-1, jar_supply.finding())
+    findings += kinds.clusters()
     rows = [(finding.about, finding.verdict.value, finding.says, finding.fix) for finding in findings]
     emit(
         output,
@@ -275,18 +293,11 @@ def doctor(
 
 
 def _load(file: Path) -> Testbed:
-    """The testbed a file describes, if it can be built on this host."""
+    """The testbed a file describes, if it can be brought up from this machine."""
     from fogctl.config import testbed
 
     wanted = testbed.load(file)
-    if wanted.kind is not Kind.virtual:
-        raise FogError(
-            f"testbeds of kind {wanted.kind.value} cannot be brought up yet",
-            file=file,
-            key="kind",
-            hint="use virtual",
-        )
-    if sys.platform != "linux":
+    if wanted.kind is Kind.virtual and sys.platform != "linux":
         raise FogError("virtual nodes need Linux", hint="use kind: sim here", exit_code=REFUSED)
     return wanted
 
@@ -347,7 +358,7 @@ def _said_in(file: Path, key: str) -> object:
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Progress]:
+def progress(title: str) -> Iterator[Progress]:
     """A bar on standard error for what takes longer than two seconds."""
     columns = (TextColumn(title), BarColumn(), TextColumn("{task.completed}/{task.total} {task.description}"))
     bar = Bar(*columns, console=stderr(), transient=True)

@@ -56,7 +56,6 @@ def inject(
     from fogctl.inject import Load
     from fogctl.inject import inject as flood
     from fogctl.inject.senders import best
-    from fogctl.runtime.kafka import reachable
 
     rate_per_s = None if rate is None else _rate(rate)
     chosen = library or best()
@@ -70,7 +69,7 @@ def inject(
     values = list(islice(rides.values(0, min(len(rides), DIFFERENT_VALUES)), DIFFERENT_VALUES))
     if not values:
         raise FogError("has no ride to send", file=file)
-    with _bar(count) as show, reachable(goal.running) as connection:
+    with _bar(count) as show, goal.ground.kafka() as connection:
         done = flood(load, values, connection, goal.topic, goal.numbers, show)
     limit = {
         None: "the rate was held",

@@ -13,8 +13,8 @@ from fogctl.cli.output import Format, OutputOption, emit, stderr, table
 from fogctl.errors import FAILED, FogError
 
 if TYPE_CHECKING:
+    from fogctl.runtime.ground import Ground
     from fogctl.runtime.sent_numbers import SentNumbers
-    from fogctl.testbed.running import Running
     from fogctl.trace.clean import Cleaned
 
 INTERRUPTED = 130
@@ -114,7 +114,6 @@ def replay(
       sudo fogctl trace replay rides.parquet --app taxi --speed 10 --copies 3
       sudo fogctl trace replay rides.csv --app taxi --limit 1000
     """
-    from fogctl.runtime.kafka import reachable
     from fogctl.trace.kafka_sink import KafkaSink
     from fogctl.trace.replay import Pace, copied, promptly
     from fogctl.trace.replay import replay as send
@@ -136,7 +135,7 @@ def replay(
         TextColumn("{task.completed}/{task.total}"),
         TimeRemainingColumn(),
     )
-    with reachable(goal.running) as connection:
+    with goal.ground.kafka() as connection:
         sink = KafkaSink(connection, goal.topic, goal.numbers, first, first + due_s.size)
     sent = 0
 
@@ -178,7 +177,7 @@ def replay(
 class Destination:
     """Where records for an app go, and the journal of their numbers."""
 
-    running: Running
+    ground: Ground
     topic: str
     numbers: SentNumbers
 
@@ -187,18 +186,17 @@ def destination(testbed: str | None, app: str, stream: str | None) -> Destinatio
     """The topic of a deployed app's input stream; FogError if there is none."""
     from fogctl.cli.testbed import which
     from fogctl.runtime import app as apps
+    from fogctl.runtime.grounds import ground_of
     from fogctl.runtime.kafka import require_topic
     from fogctl.runtime.operate import Apps
-    from fogctl.testbed.running import Running
-    from fogctl.testbed.virtual import require_root
 
-    running = Running.load(which(testbed).name)
-    require_root()
-    deployed = Apps.on(running)
+    ground = ground_of(which(testbed).name)
+    ground.attend()
+    deployed = Apps(ground)
     loaded = apps.load(deployed.get(app).app_file)
     topic = loaded.topic(_stream(loaded.sources, stream))
-    require_topic(running, topic)
-    return Destination(running, topic, deployed.sent_numbers(app))
+    require_topic(ground.kafka(), topic)
+    return Destination(ground, topic, deployed.sent_numbers(app))
 
 
 def cleaned(file: Path) -> Cleaned:

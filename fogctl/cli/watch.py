@@ -70,13 +70,12 @@ def _source(run: str | None, testbed: str | None, runs: Path) -> Source:
 
         return RunSource(find(run, runs))
     from fogctl.cli.testbed import which
-    from fogctl.testbed.running import Running
-    from fogctl.testbed.virtual import require_root
+    from fogctl.runtime.grounds import ground_of
     from fogctl.watch.testbed_source import TestbedSource
 
-    running = Running.load(which(testbed).name)
-    require_root()
-    return TestbedSource(running)
+    ground = ground_of(which(testbed).name)
+    ground.attend()
+    return TestbedSource(ground)
 
 
 def _serve(source: Source, port: int) -> None:

@@ -57,6 +57,11 @@ class HostEntry(Entry):
         description="private key; default: the SSH agent's keys and the user's own",
         examples=["~/.ssh/id_ed25519"],
     )
+    data_address: _Address | None = Field(
+        default=None,
+        description="where the other nodes reach it, if that is another network than SSH's",
+        examples=["10.0.0.11"],
+    )
 
 
 def hosts(
@@ -86,4 +91,4 @@ def hosts(
 
 def _host(node: str, entry: HostEntry) -> SshHost:
     key = None if entry.key is None else str(Path(entry.key).expanduser())
-    return SshHost(node, entry.address, entry.user, entry.port, key)
+    return SshHost(node, entry.address, entry.user, entry.port, key, entry.data_address)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fogctl.config import boards as board_profiles
-from fogctl.config import hosts_section, kafka_section, source
+from fogctl.config import hosts_section, kafka_section, kube_section, source
 from fogctl.config.boards import UNLIMITED, Board
 from fogctl.config.latencies import Rules, read_matrix
 from fogctl.config.problems import KeyPath, Problem, refuse
@@ -77,7 +77,10 @@ def build(
         stop_if(problems)
     hosts, problems = hosts_section.hosts(file.hosts, [node.name for node in nodes], file.kind)
     stop_if(problems)
-    return Testbed(file.name, file.kind, tuple(nodes), latencies, schedule, file.tolerance, kafka, hosts)
+    cluster = kube_section.cluster(file.kube, Path(document.file).parent)
+    return Testbed(
+        file.name, file.kind, tuple(nodes), latencies, schedule, file.tolerance, kafka, hosts, cluster
+    )
 
 
 def _located(problem: Problem, document: Document) -> Problem:
@@ -128,10 +131,9 @@ def _board_problems(kind: Kind, entry: NodeEntry, boards: Mapping[str, Board], k
     key = (*key, "board")
     if entry.board == UNLIMITED:
         # The model must know how fast an edge node is; what control and broker cost it does not ask.
-        if kind is Kind.virtual or (kind is Kind.sim and entry.role is not Role.edge):
+        if kind is not Kind.sim or entry.role is not Role.edge:
             return []
-        where = "an edge node of kind: sim" if kind is Kind.sim else f"kind: {kind.value}"
-        message = f'"{UNLIMITED}" means "not limited", which {where} cannot be'
+        message = f'"{UNLIMITED}" means "not limited", which an edge node of kind: sim cannot be'
         return [Problem(message, key=key, hint="name a board; see: fogctl board list")]
     if entry.board in boards:
         return []

@@ -25,6 +25,7 @@ from fogctl.config.fields import (
 )
 from fogctl.config.hosts_section import HostEntry
 from fogctl.config.kafka_section import KafkaEntry
+from fogctl.config.kube_section import KubeEntry
 from fogctl.testbed.model import Kind, Role
 from fogctl.testbed.names import MOST_NODES
 
@@ -181,6 +182,9 @@ class TestbedFile(Entry):
         max_length=MOST_NODES,
         description="by node the real machine behind it; other kinds than k3s do not look at it",
         examples=["{pi1: {address: 192.168.1.11}}"],
+    )
+    kube: KubeEntry | None = Field(
+        default=None, description="the cluster of a testbed of kind k3s; other kinds do not look at it"
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fogctl.errors import FogError
 from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.score import PartScore, median
 from fogctl.experiment.series import finished, series
 from fogctl.report.columns import COLUMNS, RESPONSE_COLUMNS, change
 from fogctl.sim.compare import Steps
@@ -34,6 +36,37 @@ def compare(runs: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any
     return sorted(rows, key=lambda row: order[row["policy"]])
 
 
+def together(runs: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Several sittings of one experiment as one: by policy the medians over the parts of all runs, and their
+    change against the first policy's over the seeds that both have. Each run is (name, manifest, scores)."""
+    kinds = {(str(manifest["experiment"]), str(manifest["kind"])) for _, manifest, _ in runs}
+    if len(kinds) > 1:
+        told = " and ".join(f"{experiment} on {kind}" for experiment, kind in sorted(kinds))
+        raise FogError(f"runs of {told} have no common medians", hint="name runs of one experiment and kind")
+    parts: dict[str, list[tuple[int, PartScore]]] = {}
+    for _, manifest, scores in runs:
+        seeds = {(e["policy"], e["repetition"]): int(e["seed"]) for e in manifest["parts"]}
+        for part in scores["parts"]:
+            seed = seeds[part["policy"], part["repetition"]]
+            parts.setdefault(str(part["policy"]), []).append((seed, PartScore(**part)))
+    rows: list[dict[str, Any]] = []
+    first = next(iter(parts.values()), [])
+    for policy, own in parts.items():
+        common = {seed for seed, _ in own} & {seed for seed, _ in first}
+        ours, theirs = (
+            median([p for s, p in some if s in common]) if common else {} for some in (own, first)
+        )
+        against = {
+            key: change(float(ours[key]), float(theirs[key]))
+            for key in KEYS
+            if own is not first and _number(ours.get(key)) and _number(theirs.get(key))
+        }
+        found = median([part for _, part in own])
+        seeds_of = sorted(seed for seed, _ in own)
+        rows.append({"policy": policy, "seeds": seeds_of, "scores": found, "change": against})
+    return rows
+
+
 def replicas(first: RunFolder, second: RunFolder) -> list[dict[str, Any]]:
     """For each part that both runs have finished on the same trace: how alike their replicas were over time.
 
@@ -44,7 +77,7 @@ def replicas(first: RunFolder, second: RunFolder) -> list[dict[str, Any]]:
     rows = []
     for key, (entry, score, steps) in ours.items():
         other = theirs.get(key)
-        if other is None or other[0]["seed"] != entry["seed"] or set(other[2]) != set(steps):
+        if other is None or other[0]["seed"] != entry["seed"] or set(other[2]) != set(steps) or not steps:
             continue
         end_s = min(float(entry["trace_s"]), float(other[0]["trace_s"]))
         found = compare_runs(score, other[1], steps, other[2], end_s)

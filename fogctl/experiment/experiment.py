@@ -23,6 +23,7 @@ from fogctl.experiment.experiment_file import AppChoice, ExperimentFile, Goal
 from fogctl.experiment.load import Load
 from fogctl.runtime import app as apps
 from fogctl.runtime.app import App, Mode, OutputMode, Stage
+from fogctl.testbed import state
 from fogctl.testbed.model import Kind, Role, Testbed
 
 _SHIPPED = Path(__file__).resolve().parent / "shipped"
@@ -79,6 +80,8 @@ class Experiment:
     policies: tuple[PolicyUse, ...]
     start: tuple[tuple[str, tuple[str, ...]], ...]
     """Nodes of each stage at the start."""
+    bed_given: bool = False
+    """Whether the testbed is another one than the file names."""
 
     @property
     def parts(self) -> list[Part]:
@@ -134,11 +137,15 @@ def load(
     policies: Sequence[str] = (),
     repetitions: int | None = None,
     seed: int | None = None,
+    bed: Testbed | None = None,
 ) -> Experiment:
-    """The experiment of a file or of that shipped name; the options replace what the file says."""
+    """The experiment of a file or of that shipped name; the options replace what the file says.
+
+    `bed` is a testbed to use instead of the file's, one that is up.
+    """
     path = find(where)
     document = source.read(path, "experiment")
-    return build(document, path, kind=kind, policies=policies, repetitions=repetitions, seed=seed)
+    return build(document, path, kind=kind, policies=policies, repetitions=repetitions, seed=seed, bed=bed)
 
 
 def of_manifest(
@@ -146,6 +153,7 @@ def of_manifest(
 ) -> Experiment:
     """The experiment that a run was begun with, whatever its file says by now; or on another kind."""
     chosen = manifest["overrides"]
+    bed = chosen.get("testbed")
     return build(
         source.parse(manifest["config"], manifest["source"]),
         Path(manifest["source"]),
@@ -154,6 +162,7 @@ def of_manifest(
         repetitions=chosen["repetitions"],
         seed=chosen["seed"],
         text=manifest["config"],
+        bed=None if bed is None else state.from_json(bed).testbed,
     )
 
 
@@ -166,8 +175,12 @@ def build(
     repetitions: int | None = None,
     seed: int | None = None,
     text: str | None = None,
+    bed: Testbed | None = None,
 ) -> Experiment:
-    """The experiment that a parsed file describes; `text` is the file, where it is not what is there now."""
+    """The experiment that a parsed file describes; `text` is the file, where it is not what is there now.
+
+    `bed` is a testbed to use instead of the one that the file names.
+    """
     file = validate(document, ExperimentFile)
     changed: dict[str, Any] = {}
     if kind is not None:
@@ -178,11 +191,20 @@ def build(
         changed["seed"] = seed
     file = file.model_copy(update=changed)
     chosen = _chosen(document, file, policies)
-    bed = _testbed(document, file, path)
+    given = bed
+    bed = _testbed(document, file, path) if given is None else replace(given, kind=kind or given.kind)
     app = _app(document, file, path)
     start = _start(document, file, app, bed)
     return Experiment(
-        file.name, path.resolve(), _text(path) if text is None else text, file, bed, app, chosen, start
+        file.name,
+        path.resolve(),
+        _text(path) if text is None else text,
+        file,
+        bed,
+        app,
+        chosen,
+        start,
+        given is not None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -83,9 +84,31 @@ class RunFolder:
         """Write the manifest in one piece."""
         write_text(self.manifest_file, json.dumps(manifest, indent=1, default=str) + "\n")
 
+    @property
+    def packed_events_file(self) -> Path:
+        """The events of a run that is kept for good."""
+        return self.path / "events.jsonl.gz"
+
     def events(self) -> list[dict[str, Any]]:
         """All events, oldest first."""
+        if self.packed_events_file.is_file():
+            with gzip.open(self.packed_events_file, "rt", encoding="utf-8") as lines:
+                return [json.loads(line) for line in lines]
         return list(event_log.read(self.events_file))
+
+    def keep(self, parent: Path) -> RunFolder:
+        """A small copy for good below another folder: manifest, scores and events, no metrics and no page."""
+        manifest, scores = self.manifest(), self.scores()
+        record = RunFolder(parent / self.name)
+        if record.path.exists():
+            raise FogError("is there already", file=record.path, hint="remove it to keep the run anew")
+        record.path.mkdir(parents=True)
+        # Where it lay on the machine of the run is of no use elsewhere.
+        record.save_manifest({**manifest, "source": Path(str(manifest.get("source", ""))).name})
+        record.save_scores(scores)
+        text = "".join(json.dumps(event) + "\n" for event in self.events())
+        record.packed_events_file.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+        return record
 
     def log(self) -> event_log.FileLog:
         """Where events are appended."""

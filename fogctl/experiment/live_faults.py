@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from fogctl.errors import FogError
 from fogctl.experiment.experiment import PlannedFault
-from fogctl.runtime import events, faults
-from fogctl.testbed.running import Running
+from fogctl.runtime import events
+from fogctl.runtime.fault_plan import Breaker
 
 
 class Saboteur:
-    """A thread that breaks what an experiment asks for; the testbed's supervisor restores it in time."""
+    """A thread that breaks what an experiment asks for; whoever watches the testbed restores it in time."""
 
-    def __init__(self, running: Running, planned: Sequence[PlannedFault]) -> None:
-        self._running, self._planned = running, sorted(planned, key=lambda fault: fault.at_s)
+    def __init__(self, state: Path, breaker: Breaker, planned: Sequence[PlannedFault]) -> None:
+        self._state, self._breaker = state, breaker
+        self._planned = sorted(planned, key=lambda fault: fault.at_s)
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -38,10 +40,8 @@ class Saboteur:
                 return
             try:
                 if fault.kind == "kill":
-                    faults.kill(
-                        self._running, *faults.killing(self._running, ["node", fault.node], fault.lasts_s)
-                    )
+                    self._breaker.kill(*self._breaker.killing(["node", fault.node], fault.lasts_s))
                 else:
-                    faults.cut(self._running, faults.cutting(self._running, fault.node, None, fault.lasts_s))
+                    self._breaker.cut(self._breaker.cutting(fault.node, None, fault.lasts_s))
             except FogError as error:
-                events.append(self._running.state.folder, "fault failed", error=str(error))
+                events.append(self._state, "fault failed", error=str(error))

@@ -10,17 +10,16 @@ from kafka import KafkaConsumer, TopicPartition
 
 from fogctl.experiment.responses import summary
 from fogctl.runtime.app import App
-from fogctl.runtime.kafka import reachable
+from fogctl.runtime.kafka import Reach
 from fogctl.runtime.kafka_config import KafkaConnection
-from fogctl.testbed.running import Running
 
 _PATIENCE_S = 30.0
 
 
-def events(running: Running, app: App, now_s: float) -> list[dict[str, Any]]:
+def events(reach: Reach, app: App, now_s: float) -> list[dict[str, Any]]:
     """An event for each result stream that keeps record numbers; records that came out twice count once."""
     found = []
-    with reachable(running) as connection:
+    with reach as connection:
         born: dict[bytes, int] = {}
         for stream in app.sources:
             born.update(_stamps(connection, app.topic(stream)))

@@ -14,6 +14,7 @@ from fogctl.experiment.folder import FORMAT, RunFolder
 from fogctl.experiment.metrics import read_lines
 from fogctl.experiment.plant import Plant
 from fogctl.experiment.recorder import append
+from fogctl.testbed import state as state_folder
 
 
 def begin(experiment: Experiment, plant: Plant, folder: RunFolder) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def begin(experiment: Experiment, plant: Plant, folder: RunFolder) -> dict[str, 
             "policies": [use.label for use in experiment.policies],
             "repetitions": config.repetitions,
             "seed": config.seed,
+            "testbed": _bed(experiment),
         },
         "seed": config.seed,
         "window_s": config.guard.window,
@@ -114,6 +116,13 @@ def entry(manifest: Mapping[str, Any], part: Part) -> dict[str, Any]:
 def state(manifest: Mapping[str, Any], part: Part) -> str:
     """waiting, running, done, lost or failed."""
     return str(entry(manifest, part)["state"])
+
+
+def _bed(experiment: Experiment) -> dict[str, Any] | None:
+    """The testbed as it was, if it is not the one that the file names: the run can be read without it."""
+    if not experiment.bed_given:
+        return None
+    return state_folder.to_json(state_folder.Record(experiment.testbed, experiment.testbed.latencies, None))
 
 
 def _goal(part: Part) -> dict[str, float | None]:

@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         ("quota_cores", pa.float64()),
         ("memory_bytes", pa.int64()),
         ("busy", pa.float64()),
+        ("executors", pa.int32()),
     ]
 )
 
@@ -46,7 +47,7 @@ class Row:
     repetition: int
     at_s: float
     kind: str
-    """stage, node or host."""
+    """stage, node or host each second; batch: one micro-batch of a stage, at its end."""
     name: str
     offered_rate: float | None = None
     """Records due in this second by the schedule; None for a stage that reads another stage."""
@@ -69,6 +70,8 @@ class Row:
     memory_bytes: int | None = None
     busy: float | None = None
     """Share of the host's CPU in use."""
+    executors: int | None = None
+    """Replicas that the driver has: those that were placed and have registered."""
 
 
 class RowWriter:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,6 +26,15 @@ class NetworkCheck:
     asked_ms: tuple[tuple[float, ...], ...]
     measured_ms: tuple[tuple[float | None, ...], ...] | None
     """None: a model has nothing to measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoneBatch:
+    """One micro-batch: when it ended by the target's clock, how long it took, its rows."""
+
+    ended_s: float
+    duration_s: float
+    rows: float
 
 
 class Session(Protocol):
@@ -72,6 +81,10 @@ class Session(Protocol):
 
     def events(self) -> list[dict[str, Any]]:
         """What the place itself has to tell, on the target's clock: stalls, faults, response times."""
+        ...
+
+    def batches(self) -> Mapping[str, Sequence[DoneBatch]]:
+        """By stage every micro-batch with rows since the start, oldest first; none where nobody kept them."""
         ...
 
     def busy(self) -> float | None:

@@ -99,8 +99,8 @@ class Recorder:
         self._sources = {
             stage.name for stage in self._app.stages if set(stage.inputs) & set(self._app.sources)
         }
-        self._quotas = {node.name: node.cpu_cores for node in experiment.testbed.nodes}
         facts = session.eyes.facts(self._app.name)
+        self._quotas = {node.name: node.cpu_cores for node in facts.edge}
         self._origins = facts.origins
         self.start_s = session.eyes.now_s()
         self.finished_s: float | None = None
@@ -123,6 +123,23 @@ class Recorder:
         self._writer.write(rows)
         if self.finished_s is None and at_s >= trace_s and self._session.drained():
             self.finished_s = at_s
+
+    def keep_batches(self) -> None:
+        """Write down every micro-batch: single ones tell more than the means of the looks."""
+        label, repetition = self._part.policy.label, self._part.repetition
+        for stage, batches in self._session.batches().items():
+            self._writer.write(
+                Row(
+                    label,
+                    repetition,
+                    round(batch.ended_s - self.start_s, 3),
+                    "batch",
+                    stage,
+                    batch_ms=round(1e3 * batch.duration_s, 3),
+                    batch_rows=float(batch.rows),
+                )
+                for batch in batches
+            )
 
     def _stages(self, at_s: float) -> list[Row]:
         target = self._session.eyes
@@ -149,6 +166,7 @@ class Recorder:
                     processed_rate=None if metrics is None else metrics.processed_rate,
                     lag=None if metrics is None else float(metrics.lag),
                     replicas=len(shares),
+                    executors=None if metrics is None else len(metrics.nodes),
                     share=sum(shares) / len(shares) if shares else 0.0,
                     cores=sum(s * q for s, q in zip(shares, known, strict=True))
                     if len(known) == len(shares)

@@ -85,9 +85,9 @@ def main(manifest_file: Path, key: str) -> None:
     """The process itself."""
     from fogctl.experiment import calibrate
     from fogctl.experiment.experiment import of_manifest
-    from fogctl.runtime.kafka import reachable, require_topic
+    from fogctl.runtime.grounds import ground_of
+    from fogctl.runtime.kafka import require_topic
     from fogctl.runtime.operate import Apps
-    from fogctl.testbed.running import Running
     from fogctl.trace.kafka_sink import KafkaSink
     from fogctl.trace.replay import promptly, replay
 
@@ -96,14 +96,14 @@ def main(manifest_file: Path, key: str) -> None:
         load = calibrate.load(experiment)
     else:
         load = experiment.load(next(part.seed for part in experiment.parts if part.key == key))
-    running = Running.load(experiment.testbed.name)
+    ground = ground_of(experiment.testbed.name)
     topics = [experiment.app.topic(stream) for stream in experiment.app.sources]
     if len(topics) != 1:
         raise FogError(f"an experiment feeds one input stream; app {experiment.app.name} has {len(topics)}")
-    require_topic(running, topics[0])
-    numbers = Apps.on(running).sent_numbers(experiment.app.name)
+    require_topic(ground.kafka(), topics[0])
+    numbers = Apps(ground).sent_numbers(experiment.app.name)
     first = numbers.reserve(load.records)
-    with reachable(running) as connection:
+    with ground.kafka() as connection:
         sink = KafkaSink(connection, topics[0], numbers, first, first + load.records)
     try:
         values = load.values()

@@ -159,6 +159,7 @@ def _part(
             store = agent_store.of_part(experiment, folder, part, begin)
             recorder = _replay(experiment, part, session, log, writer, load.duration_s, watcher, store)
             log.start_s = recorder.start_s
+            recorder.keep_batches()
             audit = dict(session.audit())
             for event in session.events():
                 log.note(event)

@@ -13,11 +13,12 @@ import numpy as np
 from fogctl.experiment.experiment import Experiment, Part
 from fogctl.experiment.ideal import SHARES, Sustained
 from fogctl.experiment.load import Load
-from fogctl.experiment.plant import NetworkCheck, Say
+from fogctl.experiment.plant import DoneBatch, NetworkCheck, Say
 from fogctl.experiment.responses import summary
 from fogctl.runtime import deployment
 from fogctl.runtime.app import Mode, Stage
 from fogctl.sim import parameters as sim_parameters
+from fogctl.sim.batch_stage import BatchStage
 from fogctl.sim.faults import Fault
 from fogctl.sim.ideal import best_sets
 from fogctl.sim.parameters import StageParameters
@@ -58,8 +59,8 @@ def sustained_by(
         freshness_s = stage.freshness_ms / 1e3
         return parameters.mst(replicas, rtt_max_ms, freshness_s, stage.partitions, speed, stage.slots)
 
-    rounds = -(-stage.partitions // stage.slots)
-    _, rates = best_sets([far[node.name] for node in edges], mst, speeds, rounds)
+    distances = [far[node.name] for node in edges]
+    _, rates = best_sets(distances, mst, speeds, stage.partitions, stage.slots)
     return [float(rate) for rate in rates]
 
 
@@ -145,6 +146,16 @@ class SimSession:
                 if left.size:
                     told = {"at_s": self._simulation.now_s, "what": "responses", "path": stage.name}
                     found.append({**told, **summary(np.asarray(left - born))})
+        return found
+
+    def batches(self) -> dict[str, list[DoneBatch]]:
+        """Every batch of the stages that have batches."""
+        found = {}
+        for name, stage in self._simulation.stages.items():
+            if isinstance(stage, BatchStage):
+                done = stage.batches()
+                each = zip(done["end_s"], done["duration_s"], done["rows"], strict=True)
+                found[name] = [DoneBatch(*batch) for batch in each]
         return found
 
     def busy(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 HEADER_BYTES = 20
-_MAGIC = b"\x7fELF"
+MAGIC = b"\x7fELF"
+"""How every ELF file begins."""
 _BIG_ENDIAN = 2
 _MACHINES = {
     3: "386",
@@ -20,7 +21,7 @@ _MACHINES = {
 
 def architecture(head: bytes) -> str | None:
     """The processor an ELF file is for, from its first 20 bytes; None if it is no ELF file."""
-    if len(head) < HEADER_BYTES or not head.startswith(_MAGIC):
+    if len(head) < HEADER_BYTES or not head.startswith(MAGIC):
         return None
     machine = int.from_bytes(head[18:20], "big" if head[5] == _BIG_ENDIAN else "little")
     return _MACHINES.get(machine, f"machine {machine}")

@@ -7,12 +7,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from fogctl.metrics.batch import Batch, Offsets, committed_offsets, read_batch
 from fogctl.metrics.stage import Executor, Identity, Look, stage_metrics
 from fogctl.metrics.values import WINDOW_S, StageMetrics
+from fogctl.runtime.executor_list import Known, live_executors
 from fogctl.runtime.kafka_config import KafkaConnection
 
 LOOK_EVERY_S = 1.0
@@ -188,37 +190,23 @@ class SparkDriver:
 
     def __init__(self, session: Any, query: Callable[[], Any]) -> None:
         context = session.sparkContext
-        self._host = context.getConf().get("spark.driver.host")
+        self._context = context
+        self._known: Known = {}
         self._store = context._jsc.sc().statusStore()
         jvm = context._jvm
         self._nothing = jvm.scala.Option.empty()
         self._running = jvm.java.util.ArrayList()
         self._running.add(jvm.org.apache.spark.status.api.v1.TaskStatus.RUNNING)
         self._query = query
-        self._known: dict[str, tuple[str, int]] = {}
 
     def executors(self) -> Mapping[str, Executor]:
         """The executors the driver has; tasks that run count with the time they took so far."""
-        listed = self._store.executorList(True)
-        found: dict[str, Executor] = {}
-        active = 0
-        for place in range(listed.size()):
-            summary = listed.apply(place)
-            name = summary.id()
-            if name == "driver":
-                continue
-            if name not in self._known:
-                node, slots = summary.hostPort().rpartition(":")[0], summary.maxTasks()
-                if not node or not slots:  # it is registering
-                    continue
-                self._known[name] = (node, slots)
-            active += summary.activeTasks()
-            found[name] = Executor(*self._known[name], summary.totalDuration() / 1000)
-        if active:
+        listed = live_executors(self._context, self._known)
+        found = {each.id: Executor(each.node, each.slots, each.busy_ms / 1000) for each in listed}
+        if any(each.active_tasks for each in listed):
             for name, run_s in self._running_s().items():
                 if name in found:
-                    node, slots = self._known[name]
-                    found[name] = Executor(node, slots, found[name].run_s + run_s)
+                    found[name] = replace(found[name], run_s=found[name].run_s + run_s)
         return found
 
     def in_batch(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fognetem.linux import inside
@@ -24,14 +24,24 @@ class PrometheusReader:
     scraping, numbers show for as long as its lookback (ten seconds in ours); `at_s` tells their age.
     """
 
-    def __init__(self, url: str, namespace: str = "", timeout_s: int = 5) -> None:
-        """`namespace` is the network namespace to ask from; "" is the caller's own."""
+    def __init__(
+        self,
+        url: str,
+        namespace: str = "",
+        timeout_s: int = 5,
+        matching: Mapping[str, str] | None = None,
+    ) -> None:
+        """`namespace` is the network namespace to ask from; "" is the caller's own.
+
+        Only series with the labels in `matching` are read: a Prometheus may know several testbeds.
+        """
         # It brings pandas: half a second that only those pay who use it.
         from prometheus_api_client import PrometheusConnect
         from urllib3.util.retry import Retry
 
         self._url = url
         self._namespace = namespace
+        self._matching = "".join(f",{key}={json.dumps(value)}" for key, value in (matching or {}).items())
         self._client: Any = PrometheusConnect(url=url, timeout=timeout_s, retry=Retry(total=0))
 
     @classmethod
@@ -41,19 +51,22 @@ class PrometheusReader:
 
     def stages(self, app: str) -> tuple[StageMetrics, ...]:
         """Every stage of an app that was scraped, by name."""
-        return read_stages(self._samples(f'{{__name__=~"fogctl_stage_.+",app={json.dumps(app)}}}'))
+        wanted = f'__name__=~"fogctl_stage_.+",app={json.dumps(app)}{self._matching}'
+        return read_stages(self._samples(f"{{{wanted}}}"))
 
     def nodes(self) -> tuple[NodeMetrics, ...]:
         """Every node of the testbed that was scraped, by name."""
-        return read_nodes(self._samples('{__name__=~"fogctl_node_.+"}'))
+        return read_nodes(self._samples(f'{{__name__=~"fogctl_node_.+"{self._matching}}}'))
 
-    def _samples(self, query: str) -> Iterator[Sample]:
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        """What Prometheus answers to a query, in its own words; FogError if it does not."""
         import requests
         from prometheus_api_client.exceptions import PrometheusApiClientException
 
         try:
             with inside(self._namespace):
-                found = self._client.custom_query(query)
+                found: list[dict[str, Any]] = self._client.custom_query(query)
+                return found
         except (requests.RequestException, PrometheusApiClientException, OSError) as error:
             refused = isinstance(error, requests.ConnectionError)
             raise FogError(
@@ -61,6 +74,8 @@ class PrometheusReader:
                 hint="fogctl metrics up --prometheus starts it",
                 exit_code=FAILED,
             ) from error
-        for series in found:
+
+    def _samples(self, query: str) -> Iterator[Sample]:
+        for series in self.ask(query):
             labels = series["metric"]
             yield Sample(labels["__name__"], labels, float(series["value"][1]))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fogctl.errors import FAILED, FogError
 from fogctl.metrics import place
@@ -67,6 +67,26 @@ def prometheus_config(address: str, interval_s: int = 1) -> dict[str, Any]:
     }
 
 
+class Measuring(Protocol):
+    """What measures a testbed beside its stages, of whatever kind it is."""
+
+    def steps(self, *, with_prometheus: bool) -> list[str]:
+        """What `up` would start, in words."""
+        ...
+
+    def up(self, *, with_prometheus: bool) -> list[str]:
+        """Have it run; answers the names of what did not."""
+        ...
+
+    def down(self) -> list[str]:
+        """Stop it; answers the names of what ran. What was stored stays with the testbed."""
+        ...
+
+    def addresses(self) -> dict[str, str]:
+        """Where what runs can be reached."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class MetricServices:
     """What measures one running testbed."""
@@ -77,6 +97,11 @@ class MetricServices:
     def wanted(self, *, with_prometheus: bool) -> list[Service]:
         """The services asked for, in the order in which they start."""
         return [node_exporter(self.running), *([prometheus(self.running)] if with_prometheus else [])]
+
+    def steps(self, *, with_prometheus: bool) -> list[str]:
+        """What `up` would start, in words."""
+        wanted = self.wanted(with_prometheus=with_prometheus)
+        return [f"start {service.name} on {service.node}: {' '.join(service.argv)}" for service in wanted]
 
     def up(self, *, with_prometheus: bool) -> list[str]:
         """Have them run; answers the names of those that did not."""

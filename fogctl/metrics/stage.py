@@ -197,7 +197,7 @@ def _trend(times_s: Sequence[float], lags: Sequence[int], cycle_s: float) -> tup
     """Slope of the lag with its 95 % interval; all 0 with fewer than three looks."""
     if len(set(times_s)) < 3:
         return (0.0, 0.0, 0.0)
-    # It brings scipy: loaded after the stage has started, not before.
+    # It brings numpy: loaded after the stage has started, not before.
     from fogmodels.scalability import lag_trend
 
     # Within one batch the lag only grows; that is no trend.

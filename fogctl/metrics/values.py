@@ -115,3 +115,9 @@ class Reader(Protocol):
     def nodes(self) -> tuple[NodeMetrics, ...]:
         """Every node of the testbed that answers."""
         ...
+
+
+def troubles_of(reader: Reader) -> Mapping[str, str]:
+    """By node that was left out at the last look: why, in a sentence, where the reader knows."""
+    found: Mapping[str, str] = getattr(reader, "troubles", {})
+    return found

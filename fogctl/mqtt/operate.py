@@ -112,7 +112,7 @@ class Mqtt:
         if self.services.pid(MOSQUITTO_SERVICE) is None:
             ports.require_free(self.running, self.node, self.address, PORT, "Mosquitto")
         kafka_ready.ready(self.running, self.services, [self.node], say)
-        kafka.ensure_topics(self.running, {topics.REFUSED: 1})
+        kafka.ensure_topics(kafka.reachable(self.running), {topics.REFUSED: 1})
         self._write_files()
         say("starting Mosquitto")
         pid = self.services.ensure(mosquitto_service(self.node, program, self.config))

@@ -16,7 +16,7 @@ from fogctl.testbed.model import Role
 
 DEFAULT_BOARD = "rpi4-4g"
 DEFAULT_SITE = "main"
-_SETTINGS = ("role", "site", "board", "key")
+_SETTINGS = ("role", "site", "board", "key", "data")
 _WHERE = re.compile(
     r"(?:(?P<user>[^@]*)@)?(?:\[(?P<six>[^]]*)\]|(?P<plain>[^:]*|[^:]*:[^:]*:.*?))(?::(?P<port>\d+))?"
 )
@@ -41,6 +41,8 @@ class Board:
     site: str = DEFAULT_SITE
     board: str = DEFAULT_BOARD
     key: str | None = None
+    data_address: str | None = None
+    """Where the other boards reach it, if that is another network than SSH's."""
 
 
 def read(text: str, file: str) -> list[Board]:
@@ -88,6 +90,7 @@ def _board(words: Sequence[str]) -> Board:
         node_name(said.get("site", DEFAULT_SITE)),
         said.get("board", DEFAULT_BOARD),
         said.get("key"),
+        hosts_section.address(said["data"]) if "data" in said else None,
     )
 
 
@@ -170,6 +173,7 @@ def yaml_text(boards: Sequence[Board], name: str) -> str:
         parts = [f"address: {json.dumps(each.address)}", f"user: {each.user}"]
         parts += [f"port: {each.port}"] if each.port != 22 else []
         parts += [f"key: {json.dumps(each.key)}"] if each.key is not None else []
+        parts += [f"data_address: {json.dumps(each.data_address)}"] if each.data_address is not None else []
         lines.append(f"  {each.name}: {{{', '.join(parts)}}}")
     return "\n".join(lines) + "\n"
 

@@ -51,6 +51,8 @@ def inventory(testbed: Testbed, known_hosts: Path) -> dict[str, Any]:
         }
         if host.key is not None:
             settings["ansible_ssh_private_key_file"] = host.key
+        if host.data_address is not None:
+            settings["fog_data_address"] = host.data_address
         groups[node.role.value]["hosts"][host.node] = settings
     common = {
         "ansible_connection": "ssh",

@@ -9,6 +9,10 @@ from typing import Any
 
 _LONGEST = 600
 _SSH_SAID = re.compile(r"(?:over|via) ssh: (.+)$")
+_SAYS_NOTHING = ("non-zero return code", "MODULE FAILURE", "Module result deserialization failed")
+"""So begin messages that do not say what went wrong; the last line of the program's own words does."""
+_NO_ROOM = re.compile(r".*No usable temporary directory found in (\[.+?\])")
+"""How Python says that not a single byte can be written."""
 _SPEAKS_FOR_ITSELF = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
 
@@ -95,13 +99,18 @@ def out_of_reach(result: Mapping[str, Any]) -> str:
 
 
 def _words(result: Mapping[str, Any]) -> str:
-    message = str(result.get("msg") or "").strip()
+    message = str(result.get("msg") or "").strip().removeprefix("Task failed: ")
     stderr = str(result.get("stderr") or result.get("module_stderr") or "").strip()
-    if (not message or message.startswith(("non-zero return code", "MODULE FAILURE"))) and stderr:
+    if (not message or message.startswith(_SAYS_NOTHING)) and stderr:
         message = stderr.splitlines()[-1]
-    for item in result.get("results") or ():
-        if isinstance(item, Mapping) and item.get("failed"):
-            message = _words(item)
+    # Of a loop the failed item tells more, of collecting facts the module that could not.
+    parts = [*(result.get("results") or ()), *(result.get("failed_modules") or {}).values()]
+    for part in parts:
+        if isinstance(part, Mapping) and part.get("failed"):
+            message = _words(part)
             break
-    text = " ".join(message.split()).removeprefix("Task failed: ") or "failed without a word"
+    message = _NO_ROOM.sub(
+        r"No space left on the disk, or it is read-only: nothing can be written in \1", message
+    )
+    text = " ".join(message.split()) or "failed without a word"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

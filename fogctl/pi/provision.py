@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,8 @@ class Run:
             "ANSIBLE_ANY_ERRORS_FATAL": str(not self.keep_going),
             "ANSIBLE_PIPELINING": "True",
             "ANSIBLE_FORKS": "16",
+            # ansible-runner switches it off, and of two settings OpenSSH believes the first.
+            "ANSIBLE_HOST_KEY_CHECKING": "True",
             "ANSIBLE_RETRY_FILES_ENABLED": "False",
             "ANSIBLE_NOCOLOR": "True",
             "ANSIBLE_DEPRECATION_WARNINGS": "False",
@@ -88,24 +93,39 @@ def run(wanted: Run, show: Show) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="fogpi-", dir="/tmp") as folder:
         scratch = Path(folder)
         (scratch / "ansible.cfg").write_text("")  # named, so that no other is looked for
-        done = ansible_runner.run(
-            private_data_dir=folder,
-            playbook=str(playbook),
-            inventory=dict(wanted.inventory),
-            extravars=dict(wanted.variables),
-            envvars=wanted.environment(collections, scratch),
-            cmdline=" ".join(wanted.arguments()),
-            event_handler=take,
-            quiet=True,
-            suppress_env_files=True,
-        )
+        with _own_signals():
+            done = ansible_runner.run(
+                private_data_dir=folder,
+                playbook=str(playbook),
+                inventory=dict(wanted.inventory),
+                extravars=dict(wanted.variables),
+                envvars=wanted.environment(collections, scratch),
+                cmdline=" ".join(wanted.arguments()),
+                event_handler=take,
+                quiet=True,
+                suppress_env_files=True,
+            )
         printed = "" if done.stdout is None else done.stdout.read()
+    if done.status == "canceled":  # Ctrl-C ends the command, not just the playbook that ran
+        raise KeyboardInterrupt
     outcome.rescued(stats)
     if not outcome.hosts and done.rc != 0:
         raise FogError(
             f"Ansible could not run the playbook {wanted.playbook}: {_last_words(printed)}", exit_code=FAILED
         )
     return outcome
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """ansible-runner takes Ctrl-C and SIGTERM for itself and does not give them back."""
+    ours = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(number, handler)
 
 
 def _last_words(printed: str) -> str:

@@ -1,25 +1,26 @@
-"""Placing an app on a testbed, around what runs there: one that is up, or one that only has a file."""
+"""Placing apps on a testbed, around what else runs there: one that is up, or one that only has a file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fognetem.matrix import LatencyMatrix
 
+from fogctl.config import boards as board_profiles
 from fogctl.config import testbed as testbed_file
 from fogctl.errors import FogError
-from fogctl.placement.demand import neutral, profiled
+from fogctl.placement.demand import StageDemand, labelled, neutral, profiled
 from fogctl.placement.plan import Planned, Strategy, plan
-from fogctl.placement.profile import read_profile
+from fogctl.placement.profile import Profile, read_profile
 from fogctl.placement.room import rooms
 from fogctl.runtime import deployment, fault_record
 from fogctl.runtime.app import App
 from fogctl.runtime.deployment import Change, Deployment
 from fogctl.runtime.operate import Apps
-from fogctl.testbed.model import Testbed
+from fogctl.testbed.model import Node, Testbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,14 @@ class Bed:
             for each in found
             for stage in apps.app(each.app).stages
         }
-        running = apps.running
-        faults = fault_record.read(running.state.folder)
+        ground = apps.ground
+        faults = fault_record.read(ground.folder)
         down = fault_record.down_nodes(faults)
         left = {
             node.name: 0.0 if node.name in down else fault_record.node_share(faults, node.name)
-            for node in running.testbed.nodes
+            for node in ground.testbed.nodes
         }
-        return cls(running.testbed, running.latencies, found, heaps, left)
+        return cls(ground.testbed, ground.latencies, found, heaps, left)
 
     @classmethod
     def described(cls, file: Path) -> Bed:
@@ -66,12 +67,13 @@ class Bed:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """How a user wants an app placed."""
+    """How a user wants apps placed."""
 
     strategy: Strategy
     replicas: Mapping[str, int]
-    """By stage; one that is not named keeps as many as it has, or gets one."""
-    profile: Path | None = None
+    """By label (`labels`); a stage that is not named keeps as many as it has, or gets one."""
+    profiles: tuple[Path, ...] = ()
+    """One of each app, or none."""
     seed: int = 0
     slots: int = 1
     """Replicas that a node may hold, of one stage each; each has this part of the node's CPU."""
@@ -82,20 +84,43 @@ class Wish:
         return None if self.slots == 1 else 1.0 / self.slots
 
 
-def placed(app: App, bed: Bed, wish: Wish) -> Planned:
-    """The nodes of every stage of an app, around what other apps have; FogError if it does not fit."""
-    current = bed.current(app.name)
-    replicas = {
-        stage.name: wish.replicas.get(stage.name, len(current.get(stage.name, ())) or 1)
+def labels(apps: Sequence[App]) -> dict[str, tuple[str, str]]:
+    """What each stage is called where these apps are placed, with its app and its own name.
+
+    A stage of one app alone by its name; of several, as APP.STAGE.
+    """
+    alone = len(apps) == 1
+    return {
+        stage.name if alone else f"{app.name}.{stage.name}": (app.name, stage.name)
+        for app in apps
         for stage in app.stages
     }
-    if wish.profile is None:
-        demands = neutral(app, replicas)
-    else:
-        demands = profiled(app, replicas, read_profile(wish.profile), wish.profile)
-    others = [each for each in bed.deployments if each.app != app.name]
+
+
+def placed(apps: Sequence[App], bed: Bed, wish: Wish) -> Planned:
+    """The nodes of every stage of these apps, in one plan, around what others have; FogError if it does not
+    fit."""
+    called = {where: label for label, where in labels(apps).items()}
+    profiles = _profiles(apps, wish.profiles)
+    demands: list[StageDemand] = []
+    current: dict[str, tuple[str, ...]] = {}
+    for app in apps:
+        now = bed.current(app.name)
+        replicas = {
+            stage.name: wish.replicas.get(called[app.name, stage.name], len(now.get(stage.name, ())) or 1)
+            for stage in app.stages
+        }
+        own = profiled(app, replicas, *profiles[app.name]) if profiles else neutral(app, replicas)
+        demands += labelled(own, {stage.name: called[app.name, stage.name] for stage in app.stages})
+        current |= {
+            called[app.name, stage]: nodes for stage, nodes in now.items() if (app.name, stage) in called
+        }
+    names = {app.name for app in apps}
     left = rooms(
-        *(bed.testbed, bed.latencies, others, bed.heaps),
+        sized(bed.testbed),
+        bed.latencies,
+        [each for each in bed.deployments if each.app not in names],
+        bed.heaps,
         slots_per_node=wish.slots,
         cpu_left=bed.cpu_left,
         unlimited_cores=float(os.cpu_count() or 1),
@@ -103,13 +128,69 @@ def placed(app: App, bed: Bed, wish: Wish) -> Planned:
     return plan(wish.strategy, demands, left, seed=wish.seed, current=current)
 
 
-def first_changes(app: App, bed: Bed, planned: Planned, share: float | None = None) -> list[Change]:
-    """What deploying would do on a testbed where nothing runs yet, checked as `deploy` checks it."""
-    wanted = deployment.place(app, planned.nodes, (), share or deployment.WHOLE)
-    deployment.check([wanted], bed.testbed)
-    heaps = {(app.name, stage.name): stage.memory_bytes for stage in app.stages}
-    deployment.check_memory([wanted], heaps, bed.testbed)
-    return deployment.changes(None, wanted)
+def sized(testbed: Testbed) -> Testbed:
+    """The testbed with every node as large as its board, where nothing else is said: real ones are."""
+    boards = board_profiles.load_all()
+
+    def node_of(node: Node) -> Node:
+        board = boards.get(node.board)
+        if board is None:
+            return node
+        return replace(
+            node,
+            cpu_cores=board.capacity if node.cpu_cores is None else node.cpu_cores,
+            memory_bytes=board.memory_bytes if node.memory_bytes is None else node.memory_bytes,
+        )
+
+    return replace(testbed, nodes=tuple(map(node_of, testbed.nodes)))
+
+
+def _profiles(apps: Sequence[App], files: Sequence[Path]) -> dict[str, tuple[Profile, Path]]:
+    """Each app's profile with its file; empty if none is given. FogError unless there is one of each app."""
+    found: dict[str, tuple[Profile, Path]] = {}
+    names = [app.name for app in apps]
+    for file in files:
+        profile = read_profile(file)
+        if profile.app not in names:
+            raise FogError(
+                f"the profile is of the app {profile.app}, not of {' or '.join(names)}",
+                file=file,
+                key="app",
+                hint=f"fogctl app profile {names[0]} --to FILE makes one",
+            )
+        if profile.app in found:
+            raise FogError(
+                f"is a second profile of {profile.app}", file=file, hint=f"give it or {found[profile.app][1]}"
+            )
+        found[profile.app] = profile, file
+    if found and (lacking := [name for name in names if name not in found]):
+        # What is not known counts as a core's worth of work, which would outweigh all that is.
+        raise FogError(
+            f"there is a profile of {', '.join(found)} and none of {', '.join(lacking)}",
+            key="--profile",
+            hint="give one of each app, or none",
+        )
+    return found
+
+
+def nodes_by_app(apps: Sequence[App], planned: Planned) -> dict[str, dict[str, tuple[str, ...]]]:
+    """A plan as deploying takes it: by app, the nodes of its stages."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {app.name: {} for app in apps}
+    for label, (app, stage) in labels(apps).items():
+        found[app][stage] = planned.nodes[label]
+    return found
+
+
+def first_changes(
+    apps: Sequence[App], bed: Bed, planned: Planned, share: float | None = None
+) -> dict[str, list[Change]]:
+    """By app, what deploying would do on a testbed where nothing runs yet, checked as `deploy` checks it."""
+    where = nodes_by_app(apps, planned)
+    wanted = [deployment.place(app, where[app.name], (), share or deployment.WHOLE) for app in apps]
+    deployment.check(wanted, bed.testbed)
+    heaps = {(app.name, stage.name): stage.memory_bytes for app in apps for stage in app.stages}
+    deployment.check_memory(wanted, heaps, bed.testbed)
+    return {each.app: deployment.changes(None, each) for each in wanted}
 
 
 def replicas_from(text: str | None, stages: list[str]) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fogctl.errors import FogError
@@ -77,6 +77,14 @@ def profiled(
             )
         )
     return tuple(found)
+
+
+def labelled(demands: Sequence[StageDemand], names: Mapping[str, str]) -> tuple[StageDemand, ...]:
+    """The same under other names, so that stages of several apps can be told apart."""
+    return tuple(
+        replace(each, stage=names[each.stage], readers=tuple(names[reader] for reader in each.readers))
+        for each in demands
+    )
 
 
 def _rates(app: App, profile: Profile) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fogctl.errors import REFUSED, FogError
 from fogctl.placement.demand import StageDemand
@@ -11,12 +11,22 @@ from fogctl.placement.room import Room
 _FEWER = "ask for fewer with --replicas, or free nodes: fogctl app list shows who uses them"
 Allowed = Mapping[str, Sequence[str]]
 """By stage, the nodes that it may use."""
+Barred = Mapping[str, Collection[str]]
+"""By stage, nodes that it must not use."""
 
 
-def allowed_nodes(demands: Sequence[StageDemand], rooms: Sequence[Room]) -> dict[str, list[str]]:
-    """By stage, the nodes with a slot and memory for a replica of it."""
+def allowed_nodes(
+    demands: Sequence[StageDemand], rooms: Sequence[Room], barred: Barred | None = None
+) -> dict[str, list[str]]:
+    """By stage, the nodes with a slot and memory for a replica of it, but for those barred."""
     return {
-        each.stage: [room.node for room in rooms if room.slots > 0 and room.holds(each.memory_bytes)]
+        each.stage: [
+            room.node
+            for room in rooms
+            if room.slots > 0
+            and room.holds(each.memory_bytes)
+            and room.node not in (barred or {}).get(each.stage, ())
+        ]
         for each in demands
     }
 
@@ -62,9 +72,9 @@ def completed(
     return {stage: [node for node in slots if stage in held[node]] for stage in needs}
 
 
-def require_fit(demands: Sequence[StageDemand], rooms: Sequence[Room]) -> None:
+def require_fit(demands: Sequence[StageDemand], rooms: Sequence[Room], barred: Barred | None = None) -> None:
     """FogError, in one sentence, if there is no way to place all replicas."""
-    allowed, slots = allowed_nodes(demands, rooms), slots_left(demands, rooms)
+    allowed, slots = allowed_nodes(demands, rooms, barred), slots_left(demands, rooms)
     for each in demands:
         free = len(allowed[each.stage])
         if free < each.replicas:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
 
 from fogctl.errors import FAILED, REFUSED, FogError
-from fogctl.metrics.batch import read_batch
-from fogctl.metrics.direct import DirectReader
 from fogctl.metrics.groups import NodeGroups
 from fogctl.metrics.node import Reading
 from fogctl.metrics.values import StageMetrics
@@ -23,10 +18,9 @@ from fogctl.runtime.app import App
 from fogctl.runtime.deployment import Deployment
 from fogctl.runtime.operate import Apps
 from fogctl.runtime.quota import part
+from fogctl.runtime.virtual_ground import VirtualGround
 from fogctl.testbed.running import Running
 
-MOST_TAIL_BYTES = 8 << 20
-"""Of a stage's progress that is read: some thousand batches."""
 _LOOK_EVERY_S = 0.5
 _BATCHES_OF_PATIENCE = 3.0
 _LEAST_PATIENCE_S = 10.0
@@ -52,14 +46,15 @@ def measure(apps: Apps, name: str, window_s: float, tick: Tick = lambda _: None)
     """
     before = deployed(apps, name)
     app = apps.app(name)
-    with Topics.open(apps.running) as topics:
+    running = _emulated(apps)
+    with Topics.open(apps.ground.kafka()) as topics:
         outputs = [app.topic(stage.output) for stage in app.stages]
-        first = _look(apps.running, before, topics, outputs)
+        first = _look(running, before, topics, outputs)
         while (passed_s := time.time() - first.at_s) < window_s:
             tick(passed_s)
             time.sleep(min(_LOOK_EVERY_S, window_s - passed_s))
-        last = _look(apps.running, before, topics, outputs)
-        seen = {each.stage: each for each in DirectReader(apps.running, window_s).stages(name)}
+        last = _look(running, before, topics, outputs)
+        seen = {each.stage: each for each in apps.ground.reader(window_s).stages(name)}
         sizes = {topic: topics.mean_bytes(topic) for topic in outputs}
     if deployed(apps, name) != before:
         raise FogError(f"{name} was changed while it was measured", hint="measure again", exit_code=REFUSED)
@@ -70,7 +65,7 @@ def measure(apps: Apps, name: str, window_s: float, tick: Tick = lambda _: None)
         topic = app.topic(app.stage(stage).output)
         made = stage_profile(
             stage,
-            recorded(_folder(apps, name, stage), first.at_s),
+            apps.ground.progress(name, stage, first.at_s),
             began_s=first.at_s,
             ended_s=last.at_s,
             cpu=[cpu_use(node, part(name, stage), first, last) for node in placement.nodes],
@@ -125,20 +120,6 @@ def cpu_use(node: str, within: str, first: Look, last: Look) -> CpuUse:
     return CpuUse(node, used, end.at_s - begin.at_s)
 
 
-def recorded(folder: Path, since_s: float) -> list[dict[str, Any]]:
-    """The progress events of batches that ended after a moment, from what a stage's runner wrote down."""
-    found = []
-    for name in ("progress.old.jsonl", "progress.jsonl"):
-        for line in _tail(folder / name).splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:  # the first or the last line may be cut
-                continue
-            if isinstance(event, dict) and read_batch(event).ended_s > since_s:
-                found.append(event)
-    return found
-
-
 def _look(running: Running, of: Deployment, topics: Topics, outputs: Sequence[str]) -> Look:
     if running.hierarchies.usage is None:
         raise FogError(
@@ -157,7 +138,7 @@ def _let_batches_end(apps: Apps, app: App, ended_s: float) -> None:
 
     In vain only if one takes much longer than its freshness; its part of the window then does not count.
     """
-    reader = DirectReader(apps.running)
+    reader = apps.ground.reader()
     longest_s = max(stage.freshness_ms for stage in app.stages) / 1000
     deadline = time.monotonic() + max(_LEAST_PATIENCE_S, _BATCHES_OF_PATIENCE * longest_s)
 
@@ -169,15 +150,11 @@ def _let_batches_end(apps: Apps, app: App, ended_s: float) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
-def _folder(apps: Apps, app: str, stage: str) -> Path:
-    return apps.running.state.folder / "apps" / app / stage
-
-
-def _tail(file: Path) -> str:
-    try:
-        with file.open("rb") as handle:
-            handle.seek(0, 2)
-            handle.seek(max(0, handle.tell() - MOST_TAIL_BYTES))
-            return handle.read().decode(errors="replace")
-    except FileNotFoundError:
-        return ""
+def _emulated(apps: Apps) -> Running:
+    """The testbed, whose control groups count CPU; FogError if its nodes are not emulated here."""
+    if not isinstance(apps.ground, VirtualGround):
+        raise FogError(
+            f"testbed {apps.ground.testbed.name} has nodes elsewhere, and their control groups are not read",
+            hint="measure the app's profile on a virtual testbed",
+        )
+    return apps.ground.running

@@ -61,7 +61,7 @@ def plan(
     usable = {worker.name for worker in problem.workers}
     left_out = tuple(room.node for room in rooms if room.node not in usable)
     if strategy is Strategy.auto:
-        limits, best = _solved(problem)
+        limits, best = solved(problem)
         # Testbed order, so that the same plan always reads the same.
         nodes = {
             each.stage: tuple(w.name for w in problem.workers if best.assignment[w.name].get(each.stage, 0))
@@ -130,7 +130,7 @@ def problem_of(
     )
 
 
-def _solved(problem: Problem) -> tuple[Limits, Placement]:
+def solved(problem: Problem) -> tuple[Limits, Placement]:
     """The least limits and the best plan within them. A cost that is the worst case in every plan, as the
     network's is where no two replicas share a node, gets no limit: it cannot decide."""
     try:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from fogctl.placement.demand import StageDemand
-from fogctl.placement.fit import allowed_nodes, completed, slots_left
+from fogctl.placement.fit import Barred, allowed_nodes, completed, slots_left
 from fogctl.placement.room import Room
 
 Order = Callable[[Sequence[Room], dict[str, int]], Sequence[Room]]
@@ -43,13 +43,16 @@ def at_random(seed: int) -> Order:
 
 
 def in_turn(
-    demands: Sequence[StageDemand], rooms: Sequence[Room], order: Order
+    demands: Sequence[StageDemand],
+    rooms: Sequence[Room],
+    order: Order,
+    barred: Barred | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """Stage by stage, each replica on the first node of the order that leaves room for the rest.
 
-    All must fit (`require_fit`).
+    All must fit (`require_fit`). `barred` are nodes by stage that must not be used for it.
     """
-    allowed, slots = allowed_nodes(demands, rooms), slots_left(demands, rooms)
+    allowed, slots = allowed_nodes(demands, rooms, barred), slots_left(demands, rooms)
     taken = dict.fromkeys(slots, 0)
     needs = {each.stage: each.replicas for each in demands}
     chosen: dict[str, tuple[str, ...]] = {each.stage: () for each in demands}

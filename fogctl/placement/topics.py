@@ -11,8 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from fogctl.errors import FAILED, FogError
-from fogctl.runtime import kafka
-from fogctl.testbed.running import Running
+from fogctl.runtime.kafka import Reach
 
 SAMPLE_RECORDS = 200
 """Of a topic, to know how large its records are."""
@@ -27,10 +26,10 @@ class Topics:
 
     @classmethod
     @contextmanager
-    def open(cls, running: Running) -> Iterator[Topics]:
+    def open(cls, reach: Reach) -> Iterator[Topics]:
         """For as long as the body lasts; FogError if the broker does not answer."""
         try:
-            with kafka.reachable(running) as connection:
+            with reach as connection:
                 consumer = KafkaConsumer(
                     **connection.for_kafka_python(), enable_auto_commit=False, auto_offset_reset="earliest"
                 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 from fogctl.errors import FAILED, FogError
 from fogctl.inject import Injected, Load, inject
@@ -15,7 +14,6 @@ from fogctl.metrics.batch import Batch, read_batch
 from fogctl.planner.live_window import StageRun, window_of
 from fogctl.planner.measure import Window
 from fogctl.runtime.app import App
-from fogctl.runtime.kafka import reachable
 from fogctl.runtime.operate import Apps
 
 LOOK_EVERY_S = 0.5
@@ -54,7 +52,7 @@ class LiveMeasure:
 
     def _inject(self, load: Load, look: Callable[[int], None]) -> Injected:
         topic = self.app.topic(self.app.sources[0])
-        with reachable(self.apps.running) as connection:
+        with self.apps.ground.kafka() as connection:
             return inject(
                 load,
                 self.values,
@@ -67,11 +65,10 @@ class LiveMeasure:
     def _stages(self) -> tuple[StageRun, ...]:
         """Stages that read the input first."""
         ordered = sorted(self.app.stages, key=lambda stage: not set(stage.inputs) & set(self.app.sources))
-        folder = self.apps.running.state.folder / "apps" / self.app.name
         return tuple(
             StageRun(
                 stage.name,
-                batches_in(folder / stage.name / "progress.jsonl"),
+                batches_of(self.apps.ground.progress(self.app.name, stage.name)),
                 self.replicas[stage.name],
                 stage.freshness_ms / 1000,
             )
@@ -79,16 +76,6 @@ class LiveMeasure:
         )
 
 
-def batches_in(file: Path) -> tuple[Batch, ...]:
-    """The batches a stage runner wrote down, in the order they ended; a last line may be unfinished."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return ()
-    found = []
-    for line in lines:
-        try:
-            found.append(read_batch(json.loads(line)))
-        except json.JSONDecodeError:
-            continue
-    return tuple(sorted(found, key=lambda batch: batch.ended_s))
+def batches_of(events: Iterable[Mapping[str, Any]]) -> tuple[Batch, ...]:
+    """The batches that a stage's progress events tell of, in the order they ended."""
+    return tuple(sorted(map(read_batch, events), key=lambda batch: batch.ended_s))

@@ -56,7 +56,7 @@ class LiveLab:
 
 def usable_nodes(apps: Apps, wanted: Sequence[str]) -> tuple[str, ...]:
     """The edge nodes to use: those wanted, or all; FogError if one is none."""
-    edges = tuple(node.name for node in apps.running.testbed.nodes if node.role is Role.edge)
+    edges = tuple(node.name for node in apps.ground.testbed.nodes if node.role is Role.edge)
     if unknown := [name for name in wanted if name not in edges]:
         raise FogError(
             f"the testbed has no edge node {', '.join(unknown)}", hint=f"it has {', '.join(edges)}"

@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from fogctl.java import Java
 from fogctl.metrics.place import control_node, stage_watch
@@ -27,11 +28,55 @@ from fogctl.runtime.service import Services
 from fogctl.testbed.running import Running
 
 
+class Pool(Protocol):
+    """The driver and the executors of one stage, on some kind of testbed."""
+
+    def start(self) -> None:
+        """Start the driver and what it needs; `wait_…` tells when each is ready."""
+        ...
+
+    def wait_for_master(self) -> None:
+        """Return when the driver can find whom it reports to."""
+        ...
+
+    def wait_until_running(self) -> None:
+        """Return when the query runs; FogError with the app's own error if it fails."""
+        ...
+
+    def lift(self, node: str) -> None:
+        """No CPU limit on a node for now."""
+        ...
+
+    def add(self, node: str, give_up: threading.Event) -> None:
+        """Start an executor on a node; returns when it has registered."""
+        ...
+
+    def warm(self, node: str, give_up: threading.Event) -> None:
+        """Return when the executor on a node has done its first tasks, or after a while."""
+        ...
+
+    def require(self, node: str) -> None:
+        """FogError if the replica on a node has ended again."""
+        ...
+
+    def limit(self, node: str, share: float) -> None:
+        """Give the replica on a node this share of it."""
+        ...
+
+    def remove(self, node: str) -> None:
+        """Decommission the executor on a node."""
+        ...
+
+    def stop(self) -> None:
+        """Stop everything of the stage; its checkpoint stays."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class AppPools:
     """The pools of one app, by stage."""
 
-    by_stage: Mapping[str, StagePool]
+    by_stage: Mapping[str, Pool]
 
     @classmethod
     def of(

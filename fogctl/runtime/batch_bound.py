@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,56 +12,48 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fogctl.runtime import batch_size
-from fogctl.runtime.batch_size import Batch
-
-_COLD_BATCHES = 1
-"""After a change of replicas: a batch that began before it, or that met cold executors, tells nothing."""
+from fogctl.runtime.batch_size import Batch, Bound
 
 
 class BatchBound:
     """How many rows the next batch of a stage may have: learned, or given by somebody who measures."""
 
     def __init__(self, freshness_ms: float, slots: int, file: Path) -> None:
-        self._freshness_ms = freshness_ms
-        self._slots = slots
         self._file = file
-        self._recent: deque[Batch] = deque(maxlen=batch_size.MEMORY)
         self._lock = threading.Lock()
         self._fixed = False
-        self._skip = _COLD_BATCHES
-        self.max_rows, self._replicas = self._remembered()
+        rows, replicas, known = self._remembered(slots)
+        self._bound = Bound(freshness_ms, slots, rows, replicas, first=not known)
+
+    @property
+    def max_rows(self) -> int:
+        """The bound at present."""
+        return self._bound.rows
 
     def fix(self, rows: int | None) -> None:
         """Keep to this many rows, whatever batches take; None: learn again."""
         with self._lock:
             self._fixed = rows is not None
-            self._recent.clear()
+            self._bound.recent.clear()
             if rows is not None:
-                self.max_rows = rows
+                self._bound.rows = rows
 
     def observe(self, progress: Mapping[str, Any], replicas: int) -> bool:
         """Learn from a batch; answers whether the bound is another one now."""
         with self._lock:
             if self._fixed:
                 return False
-            before = self.max_rows
-            if replicas != self._replicas:
-                self._scaled(replicas)
-                self._skip = _COLD_BATCHES
-            elif self._skip > 0:
-                self._skip -= 1
-            else:
-                self._recent.append(_batch(progress))
-                self.max_rows = batch_size.next_limit(self.max_rows, self._recent, self._freshness_ms)
-            if self.max_rows != before:
+            changed = self._bound.observe(_batch(progress), replicas)
+            if changed:
                 self._remember()
-            return self.max_rows != before
+            return changed
 
     def facts(self) -> dict[str, Any]:
         """What has been learned, for whoever asks."""
         with self._lock:
-            seen = [batch for batch in self._recent if batch.rows > 0 and batch.duration_ms >= 1]
-            found = {"freshness_ms": self._freshness_ms, "fixed": self._fixed, "max_rows": self.max_rows}
+            bound = self._bound
+            seen = [batch for batch in bound.recent if batch.rows > 0 and batch.duration_ms >= 1]
+            found = {"freshness_ms": bound.freshness_ms, "fixed": self._fixed, "max_rows": bound.rows}
             if not seen:
                 return found
             cost = batch_size.learn(seen)
@@ -70,31 +61,21 @@ class BatchBound:
                 **found,
                 "fixed_ms": round(cost.fixed_ms, 1),
                 "row_ms": round(cost.row_ms, 4),
-                "held": cost.fixed_ms < self._freshness_ms,
+                "held": cost.fixed_ms < bound.freshness_ms,
             }
-
-    def _scaled(self, replicas: int) -> None:
-        if replicas == self._replicas:
-            return
-        if self._replicas == 0 and not self._file.exists():
-            self.max_rows = batch_size.first_limit(replicas * self._slots)
-        else:
-            self.max_rows = batch_size.after_scaling(self.max_rows, self._replicas, replicas)
-        self._recent.clear()
-        if replicas:
-            self._replicas = replicas
 
     def _remember(self) -> None:
         fresh = self._file.with_suffix(".new")
-        fresh.write_text(json.dumps({"max_rows": self.max_rows, "replicas": self._replicas}))
+        fresh.write_text(json.dumps({"max_rows": self._bound.rows, "replicas": self._bound.replicas}))
         fresh.replace(self._file)
 
-    def _remembered(self) -> tuple[int, int]:
+    def _remembered(self, slots: int) -> tuple[int, int, bool]:
+        """Rows and replicas of an earlier runner, and whether there was one."""
         try:
             data = json.loads(self._file.read_text())
-            return max(1, int(data["max_rows"])), max(0, int(data["replicas"]))
+            return max(1, int(data["max_rows"])), max(0, int(data["replicas"])), True
         except (OSError, ValueError, KeyError, TypeError):
-            return batch_size.first_limit(self._slots), 0
+            return batch_size.first_limit(slots), 0, False
 
 
 def apply(query: StreamingQuery, max_rows: int, progress: Mapping[str, Any]) -> None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FIRST_ROWS_PER_SLOT = 50
 """Before anything is known."""
@@ -28,6 +29,8 @@ _ENOUGH = 0.5
 _OFF = 1.3
 """The newest batches differing by this factor from what the older ones foretold: something has changed."""
 _NEWEST = 3
+_COLD_BATCHES = 1
+"""After a change of replicas: a batch that began before it, or that met cold executors, tells nothing."""
 LEAST_WORK = 0.25
 """Of the fixed time: a bound that the fixed time alone uses up cannot be held, and smaller batches would only
 do less in the same time."""
@@ -129,3 +132,42 @@ def _fitting(cost: Cost, freshness_ms: float) -> float:
 
 def _within(rows: float) -> int:
     return int(min(max(rows, 1), MOST_ROWS))
+
+
+@dataclass(slots=True)
+class Bound:
+    """The bound of one stage, from batch to batch: it learns from batches and follows changes of replicas."""
+
+    freshness_ms: float
+    slots: int
+    """Of one replica."""
+    rows: int
+    replicas: int = 0
+    """Those that `rows` is for; 0: none was seen yet."""
+    first: bool = True
+    """Whether `rows` is only a guess, to be made anew once the number of replicas is known."""
+    recent: deque[Batch] = field(default_factory=lambda: deque(maxlen=MEMORY))
+    _skip: int = _COLD_BATCHES
+
+    def observe(self, batch: Batch, replicas: int) -> bool:
+        """Learn from a batch that ended with so many replicas; answers whether the bound is another now."""
+        before = self.rows
+        if replicas != self.replicas:
+            self._scaled(replicas)
+            self._skip = _COLD_BATCHES
+        elif self._skip > 0:
+            self._skip -= 1
+        else:
+            self.recent.append(batch)
+            self.rows = next_limit(self.rows, self.recent, self.freshness_ms)
+        self.first = self.first and self.rows == before
+        return self.rows != before
+
+    def _scaled(self, replicas: int) -> None:
+        if self.replicas == 0 and self.first:
+            self.rows = first_limit(replicas * self.slots)
+        else:
+            self.rows = after_scaling(self.rows, self.replicas, replicas)
+        self.recent.clear()
+        if replicas:
+            self.replicas = replicas

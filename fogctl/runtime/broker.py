@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ DATA_PORT = 9092
 """Where apps connect: through the impaired network."""
 MANAGEMENT_PORT = 9094
 """Where replay, audit and administration connect: through the network that impairments never touch."""
-_CONTROLLER_PORT = 9093
+CONTROLLER_PORT = 9093
 READY_PATIENCE_S = 120.0
 CLASSES = Path(__file__).with_name("broker.classes.gz")
 """Names of the classes that a broker loads until it answers."""
@@ -47,12 +47,9 @@ class BrokerConfig:
     def properties(self) -> dict[str, str]:
         """The broker's settings."""
         return {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@localhost:{_CONTROLLER_PORT}",
             "listeners": (
                 f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.management_address}:{MANAGEMENT_PORT},"
-                f"CONTROLLER://localhost:{_CONTROLLER_PORT}"
+                f"CONTROLLER://localhost:{CONTROLLER_PORT}"
             ),
             "advertised.listeners": (
                 f"DATA://{self.node}:{DATA_PORT},MANAGEMENT://{self.management_address}:{MANAGEMENT_PORT}"
@@ -60,30 +57,53 @@ class BrokerConfig:
             "listener.security.protocol.map": ("DATA:PLAINTEXT,MANAGEMENT:PLAINTEXT,CONTROLLER:PLAINTEXT"),
             "inter.broker.listener.name": "MANAGEMENT",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": self.log_folder,
-            "num.partitions": str(self.topic_partitions),
-            "auto.create.topics.enable": "false",
-            "offsets.topic.replication.factor": "1",
-            "offsets.topic.num.partitions": "1",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
-            "transaction.state.log.num.partitions": "1",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
-            "group.initial.rebalance.delay.ms": "0",
-            "num.network.threads": "2",
-            "num.io.threads": "2",
-            "log.segment.bytes": str(64 << 20),
-            # The default of 128 MB does not fit into a small heap.
-            "log.cleaner.dedupe.buffer.size": str(4 << 20),
-            # A broker that was killed is taken back at once instead of after 9 s.
-            "broker.session.timeout.ms": "2000",
-            "broker.heartbeat.interval.ms": "500",
+            **small_broker(self.log_folder, self.topic_partitions),
         }
 
     def text(self) -> str:
         """The settings as a properties file."""
-        return "".join(f"{key}={value}\n" for key, value in self.properties().items())
+        return as_text(self.properties())
+
+
+def small_broker(log_folder: str, topic_partitions: int = 1) -> dict[str, str]:
+    """The settings of any single-node broker of ours, whoever may connect to it and from where."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@localhost:{CONTROLLER_PORT}",
+        "log.dirs": log_folder,
+        "num.partitions": str(topic_partitions),
+        "auto.create.topics.enable": "false",
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "num.network.threads": "2",
+        "num.io.threads": "2",
+        "log.segment.bytes": str(64 << 20),
+        # The default of 128 MB does not fit into a small heap.
+        "log.cleaner.dedupe.buffer.size": str(4 << 20),
+        # A broker that was killed is taken back at once instead of after 9 s.
+        "broker.session.timeout.ms": "2000",
+        "broker.heartbeat.interval.ms": "500",
+    }
+
+
+def as_text(properties: Mapping[str, str]) -> str:
+    """Settings as a properties file."""
+    return "".join(f"{key}={value}\n" for key, value in properties.items())
+
+
+def java_options(heap_mb: int) -> tuple[str, ...]:
+    """A small JVM that starts fast and ends rather than limp."""
+    return (
+        *(f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *("-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"),
+    )
 
 
 def broker_node(testbed: Testbed) -> str:
@@ -155,7 +175,7 @@ def _require_free_ports(running: Running, services: Services, node: str) -> None
         for address, port in (
             (ports.data_address(running, node), DATA_PORT),
             (management_address(running.testbed), MANAGEMENT_PORT),
-            (ports.LOOPBACK, _CONTROLLER_PORT),
+            (ports.LOOPBACK, CONTROLLER_PORT),
         ):
             ports.require_free(running, node, address, port, "the broker")
     except FogError:
@@ -166,8 +186,7 @@ def _require_free_ports(running: Running, services: Services, node: str) -> None
 def broker_service(java: Java, class_path: str, config: BrokerConfig, settings: Path) -> Service:
     """The broker as a process."""
     argv = (
-        *(str(java.executable), f"-Xms{config.heap_mb}m", f"-Xmx{config.heap_mb}m", "-XX:+UseSerialGC"),
-        *("-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"),
+        *(str(java.executable), *java_options(config.heap_mb)),
         *_class_data(java, class_path),
         *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", class_path, "kafka.Kafka", str(settings)),
     )

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fogctl.testbed import lock
-from fogctl.testbed.running import Running
 
 PATIENCE_S = 3.0
 """How long a change waits for the lock: the supervisor holds it for moments, another fogctl for longer."""
@@ -15,24 +14,24 @@ SUPERVISOR = "the supervisor"
 
 
 @contextmanager
-def changing(running: Running, app: str, patience_s: float = PATIENCE_S) -> Iterator[None]:
+def changing(state: Path, app: str, patience_s: float = PATIENCE_S) -> Iterator[None]:
     """Hold the app's lock during the body; FogError that names the holder if it is not free in time."""
-    with lock.held(folder(running, app), f"app {app}", patience_s=patience_s):
+    with lock.held(folder(state, app), f"app {app}", patience_s=patience_s):
         yield
 
 
 @contextmanager
-def supervising(running: Running, app: str) -> Iterator[None]:
+def supervising(state: Path, app: str) -> Iterator[None]:
     """The supervisor's way to hold the lock: it never waits; FogError if somebody changes the app."""
-    with lock.held(folder(running, app), f"app {app}", command=SUPERVISOR):
+    with lock.held(folder(state, app), f"app {app}", command=SUPERVISOR):
         yield
 
 
-def holder(running: Running, app: str) -> str | None:
+def holder(state: Path, app: str) -> str | None:
     """Who changes the app at this moment; None if nobody does."""
-    return lock.holder(folder(running, app))
+    return lock.holder(folder(state, app))
 
 
-def folder(running: Running, app: str) -> Path:
-    """Where the app's lock is: beside its state, which goes when it is removed."""
-    return running.state.folder / "locks" / "apps" / app
+def folder(state: Path, app: str) -> Path:
+    """Where the app's lock is in a testbed's state folder: its own state goes when it is removed."""
+    return state / "locks" / "apps" / app

@@ -174,6 +174,30 @@ def inverse(change: Change) -> list[Change]:
             return [StartStage(stage), *(AddReplica(stage, replica) for replica in replicas)]
 
 
+def mends(
+    current: Deployment | None,
+    wanted: Deployment,
+    steps: Iterable[Change],
+    there: Mapping[str, Iterable[str]],
+) -> list[Change]:
+    """What is to be done besides the steps, because other replicas are there than the record says.
+
+    `there` are the nodes by stage. A stage that is started or stopped anyway needs no mending.
+    """
+    moved = {step.stage for step in steps if isinstance(step, StartStage | StopStage)}
+    before = {placement.stage: placement.nodes for placement in (current.stages if current else ())}
+    found: list[Change] = []
+    for placement in wanted.stages:
+        if placement.stage not in before or placement.stage in moved:
+            continue
+        recorded, nodes = before[placement.stage], list(there.get(placement.stage, ()))
+        lacking = [r for r in placement.replicas if r.node in recorded and r.node not in nodes]
+        strays = [node for node in nodes if node not in {*placement.nodes, *recorded}]
+        found += [AddReplica(placement.stage, replica) for replica in lacking]
+        found += [RemoveReplica(placement.stage, Replica(node)) for node in strays]
+    return found
+
+
 def place(
     app: App,
     nodes_by_stage: Mapping[str, Iterable[str]],

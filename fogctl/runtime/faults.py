@@ -6,10 +6,9 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import fognetem
 from fognetem import NetemError
@@ -18,7 +17,8 @@ from fognetem.control import find as find_delay_line
 from fognetem.userspace import StartDelayLine
 
 from fogctl.errors import FAILED, FogError
-from fogctl.runtime import events, fault_record, fault_targets, quota, supervised
+from fogctl.runtime import events, fault_plan, fault_record, fault_targets, quota, supervised
+from fogctl.runtime.fault_plan import CUT
 from fogctl.runtime.fault_record import Fault, Kind
 from fogctl.runtime.fault_targets import Target, What
 from fogctl.runtime.service import Services, alive
@@ -26,8 +26,6 @@ from fogctl.testbed import names, network, processes
 from fogctl.testbed.host import LinuxHost
 from fogctl.testbed.running import Running
 
-CUT = 1.0
-"""The loss of a path that is cut."""
 _PATIENCE_S = 20.0
 
 
@@ -40,13 +38,13 @@ def killing(running: Running, words: Sequence[str], lasting_s: float | None) -> 
     target = fault_targets.find(words, node_names(running), [service.name for service in services.all()])
     match target.what:
         case What.node:
-            fault = _fault(Kind.node, (target.name,), lasting_s)
+            fault = fault_plan.made(Kind.node, (target.name,), lasting_s)
         case What.delay_line:
             _require_delay_line(running)
-            fault = _fault(Kind.delay_line, (), lasting_s)
+            fault = fault_plan.made(Kind.delay_line, (), lasting_s)
         case _:
-            fault = _fault(Kind.process, (target.name,), lasting_s)
-    _refuse_twice(running, fault)
+            fault = fault_plan.made(Kind.process, (target.name,), lasting_s)
+    fault_plan.refuse_twice(running.state.folder, fault)
     if target.what is not What.node and lasting_s is None:
         _require_running(running, services, target)
         return target, None
@@ -55,18 +53,14 @@ def killing(running: Running, words: Sequence[str], lasting_s: float | None) -> 
 
 def cutting(running: Running, a: str, b: str | None, lasting_s: float | None) -> list[Fault]:
     """The links that `cut` cuts: the one between two nodes, or all of one node."""
-    known = node_names(running)
-    first = fault_targets.node(a, known)
-    others = [fault_targets.node(b, known)] if b is not None else [name for name in known if name != first]
-    if first in others:
-        raise FogError(f"{a} and {b} are the same node; a link lies between two")
+    first, others = fault_plan.pairs(node_names(running), a, b)
     _ = running.backend  # refuses where nothing is injected
     found = []
     for other in others:
         path = running.latencies.path(first, other)
-        fault = _fault(Kind.link, (first, other), lasting_s, before={"path": path.to_dict()})
-        if b is not None or not _active(running, fault):
-            _refuse_twice(running, fault)
+        fault = fault_plan.made(Kind.link, (first, other), lasting_s, before={"path": path.to_dict()})
+        if b is not None or not fault_plan.active(running.state.folder, fault):
+            fault_plan.refuse_twice(running.state.folder, fault)
             found.append(fault)
     if not found:
         raise FogError(f"every link of {first} is cut already", hint=f"fogctl fault restore {first}")
@@ -80,35 +74,15 @@ def slowing(running: Running, node: str, share: float, lasting_s: float | None) 
         raise FogError(
             f"node {name} has no CPU quota to take a share of", hint="give it a board or cpu: in testbed.yaml"
         )
-    if not 0 < share < 1:
-        raise FogError(f"a slow node has more than 0 % and less than 100 % of its CPU, not {share:.0%}")
-    fault = replace(_fault(Kind.slow, (name,), lasting_s), now={"share": share})
-    _refuse_twice(running, fault)
+    fault_plan.check_share(share)
+    fault = replace(fault_plan.made(Kind.slow, (name,), lasting_s), now={"share": share})
+    fault_plan.refuse_twice(running.state.folder, fault)
     return fault
 
 
 def restoring(running: Running, words: Sequence[str]) -> list[Fault]:
     """The active faults that these words name: all without words. FogError if there is none."""
-    active = fault_record.read(running.state.folder)
-    if not words:
-        found = list(active)
-    elif words[0] == What.node.value:
-        found = [fault for fault in active if fault.kind is Kind.node and fault.target == tuple(words[1:])]
-    else:
-        wanted = set(words)
-        found = [
-            fault
-            for fault in active
-            if set(fault.target or (fault.kind.value,)) == wanted
-            or fault.target == (_service_called(words[0]),)
-            or (len(words) == 1 and fault.kind is Kind.link and words[0] in fault.target)
-        ]
-    if not found:
-        there = "; ".join(fault.describe() for fault in active) or "no fault is active"
-        what = " ".join(words) or "anything"
-        raise FogError(f"there is nothing to restore for {what}" if words else "there is nothing to restore",
-                       hint=there)  # fmt: skip
-    return found
+    return fault_plan.restoring(running.state.folder, words)
 
 
 # Doing it
@@ -236,23 +210,6 @@ def node_names(running: Running) -> list[str]:
     return [node.name for node in running.testbed.nodes]
 
 
-def _fault(
-    kind: Kind, target: tuple[str, ...], lasting_s: float | None, before: Mapping[str, Any] | None = None
-) -> Fault:
-    now_s = round(time.time(), 3)
-    return Fault(kind, target, now_s, None if lasting_s is None else now_s + lasting_s, dict(before or {}))
-
-
-def _active(running: Running, fault: Fault) -> bool:
-    return any(fault.same_place(known) for known in fault_record.read(running.state.folder))
-
-
-def _refuse_twice(running: Running, fault: Fault) -> None:
-    if _active(running, fault):
-        known = next(known for known in fault_record.read(running.state.folder) if known.same_place(fault))
-        raise FogError(f"{known.describe()} already", hint=f"fogctl fault restore {fault.name}")
-
-
 def _require_delay_line(running: Running) -> None:
     if running.record.backend != "userspace":
         raise FogError(
@@ -290,8 +247,3 @@ def _parts(running: Running, node: str) -> list[str]:
         for part in Path(group).iterdir()
         if part.is_dir() and part.name != supervised.PART
     ]
-
-
-def _service_called(word: str) -> str | None:
-    """The service that is alone of its kind and called so on the command line."""
-    return next((name for what, name in fault_targets.SERVICES.items() if what.value == word), None)

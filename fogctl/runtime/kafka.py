@@ -17,6 +17,9 @@ from fogctl.testbed import names
 from fogctl.testbed.model import ExternalKafka, Role, Testbed
 from fogctl.testbed.running import Running
 
+Reach = contextlib.AbstractContextManager[KafkaConnection]
+"""In its body Kafka can be reached: `Ground.kafka()`, or `reachable(running)`."""
+
 
 def app_connection(testbed: Testbed) -> KafkaConnection:
     """What apps on the nodes connect to."""
@@ -47,9 +50,9 @@ def _external(kafka: ExternalKafka) -> KafkaConnection:
 
 
 @contextlib.contextmanager
-def administration(running: Running, **settings: Any) -> Iterator[KafkaAdminClient]:
+def administration(reach: Reach, **settings: Any) -> Iterator[KafkaAdminClient]:
     """An administrator of the testbed's Kafka, for as long as the body lasts."""
-    with reachable(running) as connection:
+    with reach as connection:
         admin = KafkaAdminClient(**connection.for_kafka_python(), **settings)
         try:
             yield admin
@@ -57,13 +60,13 @@ def administration(running: Running, **settings: Any) -> Iterator[KafkaAdminClie
             admin.close()
 
 
-def ensure_topics(running: Running, topics: Mapping[str, int]) -> list[str]:
+def ensure_topics(reach: Reach, topics: Mapping[str, int]) -> list[str]:
     """Have these topics with exactly so many partitions; FogError if one is there with another number.
 
     Nothing is made before every topic that is there was looked at. Answers those that were made.
     """
     try:
-        with administration(running) as admin:
+        with administration(reach) as admin:
             there = set(admin.list_topics())
             known = [name for name in topics if name in there]
             for found in admin.describe_topics(known) if known else []:
@@ -81,10 +84,10 @@ def ensure_topics(running: Running, topics: Mapping[str, int]) -> list[str]:
         ) from error
 
 
-def require_topic(running: Running, topic: str) -> None:
+def require_topic(reach: Reach, topic: str) -> None:
     """FogError if Kafka does not answer or has no such topic."""
     try:
-        with administration(running) as admin:
+        with administration(reach) as admin:
             there = topic in admin.list_topics()
     except (KafkaError, OSError) as error:
         raise FogError(
@@ -107,9 +110,9 @@ def check_partitions(topic: str, found: int, asked: int) -> None:
         )
 
 
-def delete_topics(running: Running, topics: list[str]) -> None:
+def delete_topics(reach: Reach, topics: list[str]) -> None:
     """Remove these topics; those that are gone already do not matter."""
-    with contextlib.suppress(KafkaError, OSError), administration(running) as admin:
+    with contextlib.suppress(KafkaError, OSError), administration(reach) as admin:
         there = set(admin.list_topics())
         if gone := [name for name in topics if name in there]:
             admin.delete_topics(gone)

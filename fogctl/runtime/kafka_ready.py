@@ -38,7 +38,7 @@ def ready(running: Running, services: Services, nodes: Sequence[str], say: Calla
     else:
         say(f"trying {', '.join(external.servers)}")
         require_reachable(running, external, nodes)
-        require_admission(running, external)
+        require_admission(kafka.reachable(running), external)
 
 
 def require_reachable(running: Running, external: ExternalKafka, nodes: Sequence[str]) -> None:
@@ -73,11 +73,12 @@ def _try(running: Running, node: str, external: ExternalKafka) -> subprocess.Pop
     )
 
 
-def require_admission(running: Running, external: ExternalKafka) -> None:
+def require_admission(reach: kafka.Reach, external: ExternalKafka) -> None:
     """FogError if the servers do not let us in: certificate, name or password."""
     with _overheard() as said:
         try:
-            with kafka.administration(running, bootstrap_timeout_ms=ADMISSION_PATIENCE_S * 1000) as admin:
+            settings = {"bootstrap_timeout_ms": ADMISSION_PATIENCE_S * 1000}
+            with kafka.administration(reach, **settings) as admin:
                 admin.list_topics()
         except (KafkaError, OSError) as error:
             key, reason = _reason([*said, repr(error)], external)

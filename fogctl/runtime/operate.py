@@ -5,52 +5,41 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fogctl.errors import FAILED, FogError
-from fogctl.java import require_java
 from fogctl.runtime import app as apps
-from fogctl.runtime import app_copy, deployment, kafka, kafka_ready, pool, quota, realtime
+from fogctl.runtime import app_copy, deployment, kafka, realtime
 from fogctl.runtime import audit as audits
 from fogctl.runtime.app import App, Mode
-from fogctl.runtime.app_pools import AppPools, require_free_ports
-from fogctl.runtime.carry_out import carry_out
-from fogctl.runtime.change_lock import changing
-from fogctl.runtime.control import ask, stage_socket
+from fogctl.runtime.carry_out import Say, carry_out
 from fogctl.runtime.deployment import (
     Change,
     Deployment,
-    RemoveReplica,
     Replica,
     SetShare,
     StagePlacement,
-    StartStage,
 )
+from fogctl.runtime.ground import Ground, quiet
 from fogctl.runtime.sent_numbers import SentNumbers
-from fogctl.runtime.service import Services
 from fogctl.testbed.running import Running
-
-Say = Callable[[str], None]
-
-
-def quiet(_: str) -> None:
-    """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Apps:
     """The apps of one running testbed."""
 
-    running: Running
-    services: Services
+    ground: Ground
 
     @classmethod
     def on(cls, running: Running) -> Apps:
-        """The apps on this testbed."""
-        return cls(running, Services(running))
+        """The apps on this virtual testbed."""
+        from fogctl.runtime.virtual_ground import VirtualGround
+
+        return cls(VirtualGround.on(running))
 
     # What is there
 
@@ -80,8 +69,7 @@ class Apps:
         stages = []
         for placement in found.stages:
             try:
-                socket = stage_socket(self.running.state.folder, app, placement.stage)
-                said = ask(socket, {"ask": "status"})
+                said = self.ground.ask(app, placement.stage, {"ask": "status"})
             except FogError as error:
                 said = {"state": "no answer", "error": error.message, "executors": [], "last": None}
             options = dict(loaded.stage(placement.stage).options)
@@ -104,7 +92,7 @@ class Apps:
     def audit(self, app: str) -> dict[str, audits.Audit]:
         """For each result stream that keeps record numbers: what became of the records sent."""
         loaded = apps.load(self.get(app).app_file)
-        with kafka.reachable(self.running) as connection:
+        with self.ground.kafka() as connection:
             return {
                 stage.output: audits.count(
                     audits.keys_of(connection, loaded.topic(stage.output)), self.sent_numbers(app).read()
@@ -126,7 +114,7 @@ class Apps:
                 f"the inputs of {app} share one row of numbers, so none has all of them",
                 hint="audit the results: without --stream",
             )
-        with kafka.reachable(self.running) as connection:
+        with self.ground.kafka() as connection:
             return audits.count(
                 audits.keys_of(connection, loaded.topic(stream)), self.sent_numbers(app).read()
             )
@@ -153,7 +141,7 @@ class Apps:
                 f"{', '.join(moved)} would read or write other streams than its checkpoint knows",
                 hint=f"fogctl app rm {app.name} first, or give the stage another name",
             )
-        return wanted, deployment.changes(current, wanted, anew)
+        return wanted, self._mended(current, wanted, deployment.changes(current, wanted, anew))
 
     def deploy(
         self,
@@ -163,20 +151,16 @@ class Apps:
         share: float | None = None,
     ) -> list[Change]:
         """Have the app run on exactly these nodes, at this share of each; answers what was changed."""
-        with changing(self.running, app.name):
+        with self.ground.changing(app.name):
             wanted, steps = self.plan(app, nodes_by_stage, share)
-            made: list[str] = []
-            if steps:
-                starting = [wanted.stage(step.stage) for step in steps if isinstance(step, StartStage)]
-                require_free_ports(self.running, self.services, app.name, starting)
-                nodes = [replica.node for placement in wanted.stages for replica in placement.replicas]
-                kafka_ready.ready(self.running, self.services, nodes, say)
-                pool.prepare(require_java(), say)
-                made = kafka.ensure_topics(self.running, app.all_topics)
-            current = next((found for found in self.deployments() if found.app == app.name), None)
-            before = None if current is None else apps.load(current.app_file)
             folder = self._folder / app.name
             fresh, known = not folder.exists(), app_copy.kept(app, folder).file.exists()
+            made: list[str] = []
+            if steps:
+                self.ground.ready(app, wanted, steps, say)
+                made = kafka.ensure_topics(self.ground.kafka(), app.all_topics)
+            current = next((found for found in self.deployments() if found.app == app.name), None)
+            before = None if current is None else apps.load(current.app_file)
             copy = app_copy.keep(app, folder)
             wanted = replace(wanted, app_file=str(copy.file))
             try:
@@ -184,9 +168,9 @@ class Apps:
                 app_copy.forget_others(copy, folder)
             except FogError:
                 # A topic left behind would bind the next try to this one's number of partitions.
-                kafka.delete_topics(self.running, made)
+                kafka.delete_topics(self.ground.kafka(), made)
                 if fresh:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    self._forget(app.name)
                 elif not known:
                     app_copy.forget(copy, folder)
                 raise
@@ -194,27 +178,13 @@ class Apps:
 
     def become(self, wanted: Deployment, say: Say = quiet) -> list[Change]:
         """Have a deployed app run exactly so, all stages at once; replicas nobody recorded are removed."""
-        with changing(self.running, wanted.app):
+        with self.ground.changing(wanted.app):
             current = self.get(wanted.app)
             app = self.app(wanted.app)
             self._check(app, wanted)
-            steps = deployment.changes(current, wanted)
-            for placement in wanted.stages:
-                recorded = {*placement.nodes, *current.stage(placement.stage).nodes}
-                there = self.executors(wanted.app, placement.stage)
-                strays = [node for node in there if node not in recorded]
-                steps += [RemoveReplica(placement.stage, Replica(node)) for node in strays]
+            steps = self._mended(current, wanted, deployment.changes(current, wanted))
             self._carry_out(app, current, wanted, steps, say)
             return steps
-
-    def executors(self, app: str, stage: str) -> list[str]:
-        """The nodes on which a replica of a stage should run by the list of services.
-
-        They differ from the deployment's only where a fogctl was killed in the middle of a change.
-        """
-        prefix = f"{app}.{stage}.executor."
-        names = [service.name for service in self.services.all()]
-        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     def scale(
         self, name: str, stage: str, nodes: Sequence[str], say: Say = quiet, *, dry_run: bool = False
@@ -228,7 +198,7 @@ class Apps:
             wanted = found.with_stage(replace(old, replicas=replicas))
             app = self.app(name)
             self._check(app, wanted)
-            steps = deployment.changes(found, wanted)
+            steps = self._mended(found, wanted, deployment.changes(found, wanted))
             if not dry_run:
                 self._carry_out(app, found, wanted, steps, say)
             return steps
@@ -255,10 +225,9 @@ class Apps:
             replicas = tuple(Replica(r.node, share) if r.node in chosen else r for r in old.replicas)
             wanted = found.with_stage(replace(old, replicas=replicas))
             others = [each for each in self.deployments() if each.app != name]
-            deployment.check([*others, wanted], self.running.testbed)
+            deployment.check([*others, wanted], self.ground.testbed)
             steps = deployment.changes(found, wanted)
             if not dry_run:
-                # Straight to the kernel: nothing of the app need be read for it.
                 carry_out(steps, lambda wave: self._set_shares(name, wave), "fogctl app share again", quiet)
                 self._record(name, wanted)
             return steps
@@ -270,8 +239,8 @@ class Apps:
         with self._changing(name, dry_run):
             if not keep_state and (left := self._left_behind(name)) is not None:
                 if not dry_run:
-                    kafka.delete_topics(self.running, list(left.all_topics))
-                    shutil.rmtree(self._folder / name, ignore_errors=True)
+                    kafka.delete_topics(self.ground.kafka(), list(left.all_topics))
+                    self._forget(name)
                 return []
             found = self.get(name)
             app = self.app(name)
@@ -280,32 +249,45 @@ class Apps:
                 self._carry_out(app, found, None, steps, say)
                 app_copy.forget_others(app, self._folder / name, running=False)
                 if not keep_state:
-                    kafka.delete_topics(self.running, list(app.all_topics))
-                    shutil.rmtree(self._folder / name, ignore_errors=True)
+                    kafka.delete_topics(self.ground.kafka(), list(app.all_topics))
+                    self._forget(name)
             return steps
 
     # Inner workings
 
     @property
     def _folder(self) -> Path:
-        return self.running.state.folder / "apps"
+        return self.ground.folder / "apps"
 
     def _changing(self, app: str, dry_run: bool) -> contextlib.AbstractContextManager[object]:
         """Nobody else changes the app meanwhile; a dry run needs no such promise."""
-        return contextlib.nullcontext() if dry_run else changing(self.running, app)
+        return contextlib.nullcontext() if dry_run else self.ground.changing(app)
 
     def _check(self, app: App, wanted: Deployment) -> None:
         """Refuse what the testbed has no room for, or Spark no slots."""
         others = [found for found in self.deployments() if found.app != wanted.app]
-        deployment.check([*others, wanted], self.running.testbed)
+        deployment.check([*others, wanted], self.ground.testbed)
         heaps = {
             (each.name, stage.name): stage.memory_bytes
             for each in (app, *(self.app(other.app) for other in others))
             for stage in each.stages
         }
-        deployment.check_memory([*others, wanted], heaps, self.running.testbed)
+        deployment.check_memory([*others, wanted], heaps, self.ground.testbed)
         for placement in wanted.stages:
             _check_real_time(app, placement)
+
+    def _mended(
+        self, current: Deployment | None, wanted: Deployment, steps: Sequence[Change]
+    ) -> list[Change]:
+        """The changes, and what a fogctl that was killed in the middle of one left to do.
+
+        Replicas that nobody recorded are removed, and those are added that are recorded but not there.
+        """
+        there = {
+            placement.stage: self.ground.executors(wanted.app, placement.stage)
+            for placement in (current.stages if current is not None else ())
+        }
+        return [*steps, *deployment.mends(current, wanted, steps, there)]
 
     def _left_behind(self, name: str) -> App | None:
         """An app that is not deployed but whose state was kept."""
@@ -317,8 +299,7 @@ class Apps:
     def _set_shares(self, name: str, wave: Sequence[Change]) -> None:
         for step in wave:
             if isinstance(step, SetShare):
-                where = quota.part(name, step.stage)
-                quota.limit(self.running, step.replica.node, where, step.replica.share)
+                self.ground.limit(name, step.stage, step.replica.node, step.replica.share)
 
     def _carry_out(
         self,
@@ -335,12 +316,14 @@ class Apps:
         change fails, started again as they were.
         """
         old, new = (before or app, current), (app, wanted)
-        java = require_java()
-        forth = AppPools.of(self.running, self.services, java, old, new)
-        back = AppPools.of(self.running, self.services, java, new, old)
         remedy = f"fogctl app rm {app.name} removes what is left"
-        carry_out(steps, forth.make, remedy, say, back.make)
+        carry_out(steps, self.ground.maker(old, new), remedy, say, self.ground.maker(new, old))
         self._record(app.name, wanted)
+
+    def _forget(self, name: str) -> None:
+        """Remove what an app kept, here and on its nodes."""
+        self.ground.forget(name)
+        shutil.rmtree(self._folder / name, ignore_errors=True)
 
     def _record(self, name: str, wanted: Deployment | None) -> None:
         file = self._folder / name / "deployment.json"

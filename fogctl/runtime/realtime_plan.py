@@ -41,6 +41,7 @@ _STATELESS = {
     ),
     *("StreamingRelation", "StreamingRelationV2", "StreamingExecutionRelation", "DataSourceV2Relation"),
 }
+_STATEFUL = {"Aggregate", "Distinct", "Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit"}
 _REPARTITIONING = {"Repartition", "RepartitionByExpression", "RebalancePartitions"}
 _SHUFFLING = {"Aggregate", "Distinct", "Deduplicate", "TransformWithState"}
 _WORDS = {
@@ -78,6 +79,18 @@ def facts(result: DataFrame) -> PlanFacts:
         elif name not in _STATELESS:
             unsupported[_WORDS.get(name, name)] = None
     return PlanFacts(tuple(python), tuple(unsupported), tuple(shuffles))
+
+
+def stateful(result: DataFrame) -> set[str]:
+    """The operators in the query of `result` that keep state from batch to batch."""
+    found = set()
+    for node in _tree(result._jdf.queryExecution().analyzed()):
+        name = _class(node)
+        if name == "Join" and node.left().isStreaming() and node.right().isStreaming():
+            found.add("join of two streams")
+        elif name in _STATEFUL or "WithState" in name:
+            found.add(_WORDS.get(name, name))
+    return found
 
 
 def _python_functions(node: Any) -> list[str]:

@@ -37,11 +37,11 @@ class Replicas:
         stages = self._stages({each.name: each.pid for each in seen}, now_s)
         open_stages = supervision.unsettled(stages, self._settled, down)
         for stage in open_stages:
-            if change_lock.holder(self._running, stage.app) is not None:
+            if change_lock.holder(self._folder, stage.app) is not None:
                 continue
             with said(f"settling {stage.app}.{stage.stage}"):
                 wanted = supervision.settle(stage, self._ready(stage, now_s))
-                with change_lock.supervising(self._running, stage.app):
+                with change_lock.supervising(self._folder, stage.app):
                     for action in wanted:
                         self._help(action, now_s)
         return open_stages

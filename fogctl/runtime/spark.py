@@ -15,6 +15,7 @@ EXECUTOR_CLASS = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _FIRST_PORT = 7100
 _LAG_OF_WEB_PORT = 1000
 _LAG_OF_DRIVER_PORT = 400
+_LAG_OF_CONTROL_PORT = 1400
 
 # Small, quick-starting JVMs; the second compiler costs a Pi more than it earns in short tasks.
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:+ExitOnOutOfMemoryError"
@@ -61,6 +62,11 @@ class Pool:
     def driver_port(self) -> int:
         """Where executors find the driver."""
         return self.port + _LAG_OF_DRIVER_PORT
+
+    @property
+    def control_port(self) -> int:
+        """Where the stage runner answers, if not on a socket file."""
+        return self.port + _LAG_OF_CONTROL_PORT
 
     @property
     def web_port(self) -> int:
@@ -164,18 +170,25 @@ def daemon_environment(node: str, java_home: Path) -> tuple[tuple[str, str], ...
 def settings(pool: Pool, *, executor_memory_mb: int, executor_cores: int, runtime: Runtime) -> dict[str, str]:
     """Settings of a stage's driver and executors."""
     return {
+        **tuning(pool, executor_memory_mb=executor_memory_mb, executor_cores=executor_cores),
         "spark.master": pool.url,
-        "spark.app.name": f"{pool.app}.{pool.stage}",
         "spark.driver.extraClassPath": runtime.extra_class_path,
         "spark.executor.extraClassPath": runtime.extra_class_path,
         "spark.driver.host": pool.control,
         "spark.driver.bindAddress": pool.control,
+        "spark.driver.extraJavaOptions": runtime.options,
+        "spark.executor.extraJavaOptions": runtime.options,
+    }
+
+
+def tuning(pool: Pool, *, executor_memory_mb: int, executor_cores: int) -> dict[str, str]:
+    """What a stage's driver and executors have in common, however they are started."""
+    return {
+        "spark.app.name": f"{pool.app}.{pool.stage}",
         "spark.driver.port": str(pool.driver_port),
         # Executors look for the driver at that port and no other.
         "spark.port.maxRetries": "0",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": runtime.options,
-        "spark.executor.extraJavaOptions": runtime.options,
         "spark.executor.memory": f"{executor_memory_mb}m",
         "spark.executor.cores": str(executor_cores),
         # Spark sets 300 MB of every heap aside and refuses heaps below 450 MB; a Pi cannot afford that.

@@ -84,10 +84,13 @@ class Spec:
     @classmethod
     def read(cls, path: Path) -> Spec:
         """The specification in a JSON file."""
-        data = json.loads(path.read_text())
-        data["kafka"] = KafkaConnection.from_json(data["kafka"])
-        data["watch"] = StageWatch.from_json(data["watch"])
-        return cls(**{**data, "input_topics": tuple(data["input_topics"])})
+        return cls.of(json.loads(path.read_text()))
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Spec:
+        """The specification in plain JSON values."""
+        kafka, watch = KafkaConnection.from_json(data["kafka"]), StageWatch.from_json(data["watch"])
+        return cls(**{**data, "kafka": kafka, "watch": watch, "input_topics": tuple(data["input_topics"])})
 
 
 def load_function(code: Path, name: str) -> StageFunction:
@@ -146,9 +149,16 @@ def stream_of(session: SparkSession, spec: Spec, topics: Sequence[str], max_rows
     return result
 
 
-def start_query(session: SparkSession, spec: Spec, max_rows: int) -> StreamingQuery:
-    """Build the stage's query and start it from its checkpoint."""
+def start_query(
+    session: SparkSession, spec: Spec, max_rows: int, check: Callable[[DataFrame], None] | None = None
+) -> StreamingQuery:
+    """Build the stage's query and start it from its checkpoint, unless the check refuses it."""
+    if spec.real_time:
+        # All its tasks run at once, and Spark starves those without a slot: as many behind a shuffle as read.
+        session.conf.set("spark.sql.shuffle.partitions", str(spec.stage["partitions"]))
     result = stream_of(session, spec, spec.input_topics, max_rows)
+    if check is not None:
+        check(result)
     writer = (
         result.writeStream.format("kafka")
         .queryName(f"{spec.app}.{spec.stage['name']}")

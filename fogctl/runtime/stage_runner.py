@@ -14,17 +14,18 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from fogctl.metrics.stage import Identity
 from fogctl.metrics.stage_side import StageSide
-from fogctl.runtime import batch_bound, warm_up
+from fogctl.runtime import batch_bound, progress, warm_up
 from fogctl.runtime.batch_bound import BatchBound
 from fogctl.runtime.control import serve
+from fogctl.runtime.executor_list import live_executors
 from fogctl.runtime.stage_errors import explain
 from fogctl.runtime.stage_query import Spec, start_query
 
@@ -79,13 +80,26 @@ class Progress(StreamingQueryListener):
         self._then(progress)
 
 
+class Extra(Protocol):
+    """What a runner also does on some kinds of testbed."""
+
+    def started(self, session: SparkSession) -> None:
+        """The session is there."""
+        ...
+
+    def check(self, result: DataFrame) -> None:
+        """ValueError, in words for the user, if this query cannot run here."""
+        ...
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Answer a request of its own; None: it is not."""
+        ...
+
+
 def executors(session: SparkSession) -> list[dict[str, Any]]:
-    """The executors the driver has, without the driver itself."""
-    driver = session.sparkContext.getConf().get("spark.driver.host")
-    infos = session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-    # One that was just lost has no host any more.
-    there = [info for info in infos if info.host() not in ("", driver)]
-    return [{"node": info.host(), "tasks": info.numRunningTasks()} for info in there]
+    """The executors the driver has."""
+    found = live_executors(session.sparkContext)
+    return [{"node": executor.node, "tasks": executor.active_tasks} for executor in found]
 
 
 def lives(session: SparkSession) -> bool:
@@ -99,8 +113,9 @@ def lives(session: SparkSession) -> bool:
 class Runner:
     """One stage at work."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, extra: Extra | None = None) -> None:
         self.spec = spec
+        self._extra = extra
         folder = Path(spec.progress).parent
         slots = int(spec.settings["spark.executor.cores"])
         self.bound = BatchBound(spec.stage["freshness_ms"], slots, folder / "batch_size.json")
@@ -124,6 +139,8 @@ class Runner:
             for key, value in self.spec.settings.items():
                 builder = builder.config(key, value)
             self.session = builder.getOrCreate()
+            if self._extra is not None:
+                self._extra.started(self.session)
             self.session.streams.addListener(
                 Progress(self.state, Path(self.spec.progress), self._after_batch)
             )
@@ -152,7 +169,8 @@ class Runner:
     def _run_query(self, session: SparkSession) -> None:
         """Run the query until it fails, or is to be stopped or started anew."""
         self._restart.clear()
-        self.query = start_query(session, self.spec, self.bound.max_rows)
+        check = None if self._extra is None else self._extra.check
+        self.query = start_query(session, self.spec, self.bound.max_rows, check)
         self.state.state = "running"
         while self.query.isActive and not self._stop.is_set() and not self._restart.is_set():
             self._stop.wait(0.25)
@@ -172,14 +190,19 @@ class Runner:
         """Answer one request on the socket."""
         ask = request.get("ask")
         if ask == "stop":
-            self._stop.set()
+            self.stop()
             return {"ok": True}
+        if self._extra is not None and (said := self._extra.answer(request)) is not None:
+            return said
         if ask == "batch":
             return self._fix_bound(request["max_rows"])
         if ask == "warm":
             return {"warm": self._is_warm(request["node"])}
         if ask == "executors":
             return {"executors": self._executors()}
+        if ask == "progress":
+            folder = Path(self.spec.progress).parent
+            return {"progress": progress.recorded(folder, float(request.get("since_s", 0.0)))}
         if ask == "metrics":
             return {"metrics": self.metrics.as_json(request.get("window_s"))}
         with self.state.lock:
@@ -195,6 +218,10 @@ class Runner:
             "last": last,
             "metrics": self.metrics.as_json(),
         }
+
+    def stop(self) -> None:
+        """End with the batch that runs."""
+        self._stop.set()
 
     def _executors(self) -> list[dict[str, Any]]:
         if self.session is None or self.state.state != "running":

@@ -112,13 +112,13 @@ class Supervisor:
     def _start(self, lacking: list[ServiceSeen], now_s: float) -> None:
         reasons = {seen.name: self._reason(seen.name, now_s) for seen in lacking}
         for start in supervision.starts(lacking, self._history, reasons, now_s):
-            if change_lock.holder(self._running, start.service.app) is None:
+            if change_lock.holder(self._running.state.folder, start.service.app) is None:
                 with said(f"starting {start.service.name}"):
                     self._start_one(start)
 
     def _start_one(self, start: Start) -> None:
         name = start.service.name
-        with change_lock.supervising(self._running, start.service.app):
+        with change_lock.supervising(self._running.state.folder, start.service.app):
             self._log_ends[name] = _size(self._services.log(name))
             if self._services.restart(name) is None:
                 return

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from fogctl.runtime import realtime_plan
+from fogctl.runtime.executor_list import live_executors
 from fogctl.runtime.stage_query import Spec, result_of, stream_of
 
 LONGEST_S = 6.0
@@ -73,8 +74,4 @@ def made_up(session: SparkSession, tasks: int) -> DataFrame:
 
 def tasks_done(session: SparkSession) -> dict[str, int]:
     """For each node with a live executor, the tasks that executor has completed."""
-    driver = session.sparkContext.getConf().get("spark.driver.host")
-    known = session.sparkContext._jsc.sc().statusStore().executorList(True)
-    found = [known.apply(number) for number in range(known.size())]
-    nodes = [(each.hostPort().rpartition(":")[0], each.completedTasks()) for each in found]
-    return {node: done for node, done in nodes if node != driver}
+    return {each.node: each.completed_tasks for each in live_executors(session.sparkContext)}

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 import numpy as np
 
+from fogctl.metrics.driver import LOOK_EVERY_S
 from fogctl.metrics.values import StageMetrics
-from fogctl.sim.replicas import Pool
+from fogctl.runtime.batch_size import Batch, Bound, first_limit
+from fogctl.sim.replicas import Pool, longest
 from fogctl.sim.streams import BatchOutput
 from fogctl.sim.trend import trend
 from fogctl.sim.wiring import Wiring
 
 _DRAWS = 4096
+_TOLD_S = 0.4
+"""How long after its end a live batch is told of: what it teaches comes too late for the next one."""
+_WARM = 0.02
+"""Replicas that are slower by less than this are warm."""
 
 
 class BatchStage:
-    """One query: while there are rows it runs batch after batch, each as large as freshness allows."""
+    """One query: while there are rows it runs batch after batch, each as large as freshness allows.
+
+    How large that is it finds out as a live one does, by the same rule.
+    """
 
     def __init__(self, wiring: Wiring) -> None:
         self._wiring = wiring
@@ -25,12 +35,21 @@ class BatchStage:
         self.output = BatchOutput()
         self.pool = Pool()
         self.processed = 0.0
-        self.max_rows = wiring.stage.partitions
+        slots = wiring.stage.slots
+        self._bound = Bound(wiring.stage.freshness_ms, slots, first_limit(slots))
+        self._told: tuple[float, Batch] | None = None
+        """The newest batch, and when it will be told of."""
         start_s = wiring.start_s
         self._noise: list[float] = []
         self._free_s = start_s
         """When the next batch may start."""
-        self._fixed_s = self._per_row_s = self._idle_s = self._start_cpu_s = 0.0
+        self._parts: list[tuple[float, float]] = []
+        """What replicas take without rows and for each row, of those that can be the last to finish."""
+        self._start_s = self._per_row_s = self._idle_s = 0.0
+        self._stalled_s = wiring.parameters.stalls.first_s
+        """What the next batch waits for besides its own work."""
+        self._spent: dict[str, float] = {}
+        """By node that is still warming up, the CPU seconds that its replica has worked."""
         # One entry a batch, beginning with an empty one: a window needs the end of the batch before it.
         self._ends: list[float] = [start_s]
         self._rows: list[float] = [0.0]
@@ -39,27 +58,43 @@ class BatchStage:
         self._busy: list[float] = [0.0]
         self._cpu: list[float] = [0.0]
         self._lags: list[float] = [0.0]
+        self._replicas: list[int] = [0]
+
+    @property
+    def max_rows(self) -> int:
+        """The largest batch at present."""
+        return self._bound.rows
 
     def configure(self, pool: Pool) -> None:
         """From the next batch on, these replicas."""
         self.pool = pool
         if not pool.nodes:
             return
-        p, n, parts, slots = self.parameters, len(pool.nodes), self.stage.partitions, self.stage.slots
-        speed = pool.speed(-(-parts // slots))
-        self._fixed_s = p.fixed_s(n, parts, pool.rtt_max_ms, speed, slots)
-        self._per_row_s = p.per_row_s(n, parts, speed)
-        # A near replica is done before the farthest: Spark counts a task from its launch to its result.
-        mean_trip_s = sum(map(p.trip_s, pool.rtts_ms)) / n
-        trips = p.k0 + p.k1 * p.tasks(n, parts, slots)
-        self._idle_s = p.driver_s + trips * (p.trip_s(pool.rtt_max_ms) - mean_trip_s)
-        self._start_cpu_s = p.startup_cpu * p.start_s(p.tasks(n, parts, slots), speed)
-        freshness_s = self.stage.freshness_ms / 1e3
-        self.max_rows = p.max_rows(freshness_s, n, parts, pool.rtt_max_ms, speed, slots)
+        p, n, tasks, slots = self.parameters, len(pool.nodes), self.stage.partitions, self.stage.slots
+        each, left_over = divmod(tasks, n)
+        nearest_first = sorted(range(n), key=pool.rtts_ms.__getitem__)
+        parts = []
+        for order, place in enumerate(nearest_first):
+            own = each + (order < left_over)
+            spent = self._spent.get(pool.nodes[place])
+            slow = 1.0 if spent is None else p.slowdown(spent)
+            if own:
+                parts.append(p.part(own, tasks, pool.rtts_ms[place], pool.speeds[place], slots, slow))
+        self._parts = longest(parts)
+        # On average over the replicas: CPU in a batch without rows and for each row, and waiting for others.
+        self._start_s = p.start_s(-(-tasks // n), pool.speed(tasks, slots))
+        self._per_row_s = p.per_row_s(n, tasks, pool.speed(tasks, slots))
+        waits = [p.wait_s(-(-tasks // n), rtt_ms, slots) for rtt_ms in pool.rtts_ms]
+        self._idle_s = p.driver_s + max(waits) - sum(waits) / n
 
-    def stall(self, at_s: float, seconds: float) -> None:
-        """No batch starts for that long; one that runs is finished first."""
-        self._free_s = max(self._free_s, at_s) + seconds
+    def joined(self, node: str) -> None:
+        """A replica there begins: cold."""
+        if self.parameters.cold > _WARM:
+            self._spent[node] = 0.0
+
+    def stall(self, at_s: float, seconds: float) -> None:  # noqa: ARG002
+        """The next batch takes so much longer; one that runs is finished first."""
+        self._stalled_s += seconds
 
     def advance(self, until_s: float) -> None:
         """Start every batch that starts before then; the last one may end later."""
@@ -67,7 +102,8 @@ class BatchStage:
         if not self.pool.nodes:
             self._free_s = max(at_s, until_s)
             return
-        source, output, ratio = self.source, self.output, self.parameters.out_per_in
+        p = self.parameters
+        source, output, ratio = self.source, self.output, p.out_per_in
         while at_s < until_s:
             waiting = math.floor(source.before(at_s) - self.processed + 1e-9)
             if waiting < 1:
@@ -76,12 +112,22 @@ class BatchStage:
                 if at_s < until_s and source.before(at_s) - self.processed < 1.0 - 1e-9:
                     at_s += 1e-6  # rounding put the instant just before the record
                 continue
-            rows = waiting if waiting < self.max_rows else self.max_rows
+            if self._told is not None and at_s >= self._told[0]:
+                self._bound.observe(self._told[1], len(self.pool.nodes))
+                self._told = None
+            rows = min(waiting, self._bound.rows)
             stretch = self._next_noise()
-            work = rows * self._per_row_s
-            duration = (self._fixed_s + work) * stretch
+            longest_s = max(fixed_s + rows * row_s for fixed_s, row_s in self._parts)
+            duration = (p.driver_s + longest_s) * stretch + self._stalled_s
+            computing = (rows * self._per_row_s + p.startup_cpu * self._start_s) * stretch
+            self._stalled_s = 0.0
             at_s += duration
             self.processed += rows
+            if self._told is not None:
+                self._bound.observe(self._told[1], len(self.pool.nodes))
+            self._told = (at_s + _TOLD_S, Batch(rows, 1e3 * duration))
+            if self._spent:
+                self._warm_up(computing)
             if ratio:
                 output.write(at_s, rows * ratio)
             self._ends.append(at_s)
@@ -89,8 +135,9 @@ class BatchStage:
             self._total.append(self.processed)
             self._durations.append(duration)
             self._busy.append(max(0.0, duration - self._idle_s))
-            self._cpu.append((work + self._start_cpu_s) * stretch)
+            self._cpu.append(computing)
             self._lags.append(source.before(at_s) - self.processed)
+            self._replicas.append(len(self.pool.nodes))
         self._free_s = at_s if at_s != math.inf else until_s
 
     def lag(self, at_s: float) -> float:
@@ -105,8 +152,10 @@ class BatchStage:
 
     def metrics(self, now_s: float, window_s: float) -> StageMetrics:
         """What a live stage would say of itself, by the same rules (`fogctl.metrics.stage`)."""
-        start_s = max(now_s - window_s, self._ends[0])
-        span_s = max(now_s - start_s, 1e-9)
+        # The app is there before the load begins, so its first window reaches back to when nothing came. A
+        # live window begins with its first look, and looks come once a second.
+        span_s = max(window_s - LOOK_EVERY_S / 2.0, window_s / 2.0)
+        start_s = now_s - span_s
         newest = bisect_right(self._ends, now_s) - 1
         # What runs tells its rows only when it is over: the rate is that up to its start.
         in_batch = newest + 1 < len(self._ends)
@@ -135,19 +184,20 @@ class BatchStage:
             max_rows=self.max_rows,
             busyness=max(0.0, min(1.0, self._inside(self._busy, start_s, now_s) / span_s)),
             true_rate=rows / time_s if time_s > 0 else 0.0,
-            window_s=span_s,
+            window_s=window_s,
             lag_trend_low=low,
             lag_trend_high=high,
             newest_batch_at_s=self._ends[newest] if newest else None,
         )
 
-    def batches(self) -> dict[str, list[float]]:
-        """Every batch so far: `end_s`, `rows`, `duration_s` and the `lag` it left."""
+    def batches(self) -> dict[str, Sequence[float]]:
+        """Every batch so far: `end_s`, `rows`, `duration_s`, its `replicas` and the `lag` it left."""
         return {
             "end_s": self._ends[1:],
             "rows": self._rows[1:],
             "duration_s": self._durations[1:],
             "lag": self._lags[1:],
+            "replicas": self._replicas[1:],
         }
 
     def _inside(self, amounts: list[float], start_s: float, end_s: float) -> float:
@@ -161,6 +211,15 @@ class BatchStage:
                 inside = max(0.0, min(ended, end_s) - max(began, start_s)) / self._durations[place]
                 total += amounts[place] * (inside if place == last else inside - 1.0)
         return total
+
+    def _warm_up(self, computing_s: float) -> None:
+        """Each cold replica has worked so much longer, with the CPU it has."""
+        for node, cores in zip(self.pool.nodes, self.pool.cores, strict=True):
+            if node in self._spent:
+                self._spent[node] += computing_s * cores
+                if self.parameters.slowdown(self._spent[node]) < 1.0 + _WARM:
+                    del self._spent[node]
+        self.configure(self.pool)
 
     def _next_noise(self) -> float:
         if not self._noise:

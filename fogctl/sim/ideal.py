@@ -29,7 +29,11 @@ class Sustains(Protocol):
 
 
 def best_sets(
-    distances_ms: Sequence[float], mst: Sustains, speeds: Sequence[float] | None = None, partitions: int = 1
+    distances_ms: Sequence[float],
+    mst: Sustains,
+    speeds: Sequence[float] | None = None,
+    partitions: int = 1,
+    slots: int = 1,
 ) -> tuple[list[NodeSet], NDArray[np.float64]]:
     """For n = 1, 2, … the node set of greatest MST, and that MST.
 
@@ -55,7 +59,7 @@ def best_sets(
         for n in range(1, within.size + 1):
             chosen = ordered[:n]
             reach = float(far[chosen].max())
-            rate = mst(n, reach, common_speed(fast[chosen].tolist(), max(partitions, 1)))
+            rate = mst(n, reach, common_speed(fast[chosen].tolist(), max(partitions, 1), slots))
             if rate > rates[n - 1]:
                 rates[n - 1] = rate
                 best[n - 1] = NodeSet(tuple(sorted(chosen.tolist())), reach)
@@ -101,7 +105,7 @@ def ideal_curve(
         now = (times >= begin) & (times < end)
         if now.any():
             far = [max((rtt[origin, node.name] for origin in origins), default=0.0) for node in edge]
-            msts = best_sets(far, mst, speeds, -(-stage.partitions // stage.slots))[1]
+            msts = best_sets(far, mst, speeds, stage.partitions, stage.slots)[1]
             answer[now] = ideal_supply(wanted[now], msts)
         begin = end
         rtt |= {pair: value for pair, value in pairs.items() if pair in rtt}

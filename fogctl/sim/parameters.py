@@ -20,8 +20,10 @@ REFERENCE_MS = 100.0
 class Stalls:
     """Seconds that changes take (`_takes_s`) and for which no batch starts (`_s`). Measured on two cores."""
 
-    add_takes_s: float = 10.0
-    """From the wish for a replica to its registration: a JVM starts. 9 to 12 s were seen on a busy host."""
+    registers_s: float = 9.0
+    """From the wish for a replica to its registration, from which on it gets tasks: a JVM starts."""
+    add_takes_s: float = 16.0
+    """Until the change is done: it is warmed up and its CPU limited. 15 to 22 s were seen on a busy host."""
     out_s: float = 4.0
     """The gap in processing when a replica joins: 3 to 5 s were seen."""
     first_trips: float = 12.0
@@ -35,18 +37,17 @@ class Stalls:
     """The gap when a node is lost."""
     cut_s: float = 10.0
     """The same when only its link is cut: until timeouts notice."""
-    cold_s: float = 30.0
-    """For how long a new replica is slower, while its JVM and its consumers warm up."""
-    cold_speed: float = 0.7
-    """Its speed in that time."""
+    first_s: float = 1.5
+    """What the very first batch takes beyond others: 1 to 2 s were seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageParameters:
     """A stage's batch time, in the batch form of `fogmodels.throughput`, and what belongs to it.
 
-        D = tau*m + N / (mu * speed * n^beta) + (k0 + k1*m) * ND * (ND / 100 ms)^(theta - 1)
+        D = driver + tau*m + N / (mu * speed * (P/m)^beta) + (k0 + k1*r) * ND * (ND / 100 ms)^(theta - 1)
 
+    of the replica that takes longest: m of the P tasks are its own, r after one another, at a distance of ND.
     The defaults are the fit to 22 points measured on Spark with 20 % of a core a replica.
     """
 
@@ -72,8 +73,13 @@ class StageParameters:
     start_sigma: float = 0.9
     """Start-up takes longer on less CPU, with speed to minus this power. The throughput model has no such
     term: parameters from a fitted model have 0."""
+    cold: float = 1.0
+    """A replica that begins takes so much longer for its work, as a part of the time that it takes when it is
+    warm: its JVM compiles what it runs. Live rates doubled within 90 s."""
+    warm_cpu_s: float = 4.0
+    """CPU seconds of work after which 37 % of that is left, and after three times as many 5 %."""
     driver_s: float = 0.05
-    """Of a batch's fixed time, the driver's part (plan, offsets, commit): no executor has tasks then."""
+    """The driver's part of a batch (plan, offsets, commit): no executor has tasks then."""
     out_per_in: float = 1.0
     """Records written for each record read."""
     service_scv: float = 0.5
@@ -81,7 +87,7 @@ class StageParameters:
     stalls: Stalls = field(default_factory=Stalls)
 
     def __post_init__(self) -> None:
-        for name in ("mu_per_s", "beta", "theta", "sigma", "reference_cores"):
+        for name in ("mu_per_s", "beta", "theta", "sigma", "reference_cores", "warm_cpu_s"):
             _check(name, getattr(self, name), above=True)
         for name in (
             "tau_s",
@@ -90,13 +96,14 @@ class StageParameters:
             "noise",
             "startup_cpu",
             "start_sigma",
+            "cold",
             "driver_s",
             "out_per_in",
             "service_scv",
         ):
             _check(name, getattr(self, name), above=False)
         for entry in dataclasses.fields(self.stalls):
-            _check(f"stalls.{entry.name}", getattr(self.stalls, entry.name), above=entry.name == "cold_speed")
+            _check(f"stalls.{entry.name}", getattr(self.stalls, entry.name), above=False)
 
     @classmethod
     def from_model(
@@ -119,35 +126,57 @@ class StageParameters:
             **{"noise": model.noise, "start_sigma": 0.0, **others},
         )
 
-    def tasks(self, replicas: int, partitions: int, slots: int = 1) -> int:
-        """m: how many rounds of tasks the busiest replica runs, one after another."""
-        return -(-partitions // (replicas * slots))
-
     def trip_s(self, rtt_ms: float) -> float:
         """What one round trip costs: short ones hide behind work, long ones cost more than themselves."""
         return math.pow(rtt_ms / REFERENCE_MS, self.theta) * (REFERENCE_MS / 1e3)
 
-    def per_row_s(self, replicas: int, partitions: int, speed: float = 1.0) -> float:
-        """Seconds that one more row adds to a batch; replicas without a task do not help."""
-        return 1.0 / (self.mu_per_s * speed * math.pow(min(replicas, partitions), self.beta))
+    def wait_s(self, tasks: int, rtt_ms: float, slots: int = 1) -> float:
+        """Seconds that a replica with so many tasks of a batch waits for round trips."""
+        return (self.k0 + self.k1 * -(-tasks // slots)) * self.trip_s(rtt_ms)
 
     def start_s(self, tasks: int, speed: float = 1.0) -> float:
         """Seconds that a replica's tasks take to start: what of it is computing takes longer on less CPU."""
         return self.tau_s * tasks * math.pow(speed, -self.start_sigma)
 
-    def fixed_s(
+    def per_row_s(self, replicas: int, partitions: int, speed: float = 1.0) -> float:
+        """Seconds that one more row adds to a batch, which waits for the busiest replica."""
+        return self._row_s(-(-partitions // replicas), partitions, speed)
+
+    def slowdown(self, cpu_s: float) -> float:
+        """How many times longer the work of a replica takes that has worked for so many CPU seconds."""
+        return 1.0 + self.cold * math.exp(-cpu_s / self.warm_cpu_s)
+
+    def part(
+        self,
+        tasks: int,
+        partitions: int,
+        rtt_ms: float,
+        speed: float = 1.0,
+        slots: int = 1,
+        slow: float = 1.0,
+    ) -> tuple[float, float]:
+        """What a replica with so many tasks of a batch takes: without rows, and for each row of the batch."""
+        fixed_s = slow * self.start_s(tasks, speed) + self.wait_s(tasks, rtt_ms, slots)
+        return fixed_s, slow * self._row_s(tasks, partitions, speed)
+
+    def parts(
         self, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0, slots: int = 1
-    ) -> float:
-        """Seconds of a batch that do not depend on its rows."""
-        m = self.tasks(replicas, partitions, slots)
-        return self.start_s(m, speed) + (self.k0 + self.k1 * m) * self.trip_s(rtt_ms)
+    ) -> tuple[tuple[float, float], ...]:
+        """The parts that can be a batch's longest: those of near replicas, which get the tasks that are left
+        over, and that of the farthest."""
+        each, left_over = divmod(partitions, replicas)
+        far = self.part(max(1, each), partitions, rtt_ms, speed, slots)
+        return (self.part(each + 1, partitions, 0.0, speed, slots), far) if left_over and each else (far,)
 
     def batch_s(
         self, rows: float, replicas: int, partitions: int, rtt_ms: float, speed: float = 1.0, slots: int = 1
     ) -> float:
-        """How long a batch takes, without noise."""
-        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, speed, slots)
-        return fixed_s + rows * self.per_row_s(replicas, partitions, speed)
+        """How long a batch takes, without noise: it waits for its last replica."""
+        parts = self.parts(replicas, partitions, rtt_ms, speed, slots)
+        return self.driver_s + max(fixed_s + rows * row_s for fixed_s, row_s in parts)
+
+    def _row_s(self, tasks: int, partitions: int, speed: float) -> float:
+        return 1.0 / (self.mu_per_s * speed * math.pow(partitions / tasks, self.beta))
 
     def max_rows(
         self,
@@ -159,10 +188,12 @@ class StageParameters:
         slots: int = 1,
     ) -> int:
         """The largest batch that the freshness bound allows: where the live rule (`batch_size`) settles."""
-        fixed_s = self.fixed_s(replicas, partitions, rtt_ms, speed, slots)
         # The rule sees the median deviation of the batches, 0.67 of a standard deviation.
-        room_s = batch_size.room(freshness_s, fixed_s, 0.67 * self.noise)
-        return max(1, int(room_s / self.per_row_s(replicas, partitions, speed) + 1e-9))
+        rows = min(
+            batch_size.room(freshness_s, self.driver_s + fixed_s, 0.67 * self.noise) / row_s
+            for fixed_s, row_s in self.parts(replicas, partitions, rtt_ms, speed, slots)
+        )
+        return max(1, int(rows + 1e-9))
 
     def mst(
         self,

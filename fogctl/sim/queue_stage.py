@@ -56,6 +56,9 @@ class QueueStage:
         p, n, parts = self.parameters, len(pool.nodes), self.stage.partitions
         self._speed = 1.0 / p.per_row_s(n, parts, pool.speed(parts))
 
+    def joined(self, node: str) -> None:
+        """How real-time replicas warm up was not measured: they begin warm."""
+
     @property
     def max_rows(self) -> int:
         """Real-time mode has no batches to bound."""

@@ -59,8 +59,12 @@ class SimStage(Protocol):
         """From now on, these replicas."""
         ...
 
+    def joined(self, node: str) -> None:
+        """A replica there begins."""
+        ...
+
     def stall(self, at_s: float, seconds: float) -> None:
-        """Nothing starts for that long."""
+        """So many seconds are lost."""
         ...
 
     def advance(self, until_s: float) -> None:
@@ -122,7 +126,8 @@ class Simulation:
         self._distances: dict[str, float] = {}
         self._down: set[str] = set()
         self._slow: dict[str, float] = {}
-        self._warm_s: dict[tuple[str, str], float] = {}
+        self._starting: set[tuple[str, str]] = set()
+        """Replicas, by stage and node, that were placed and have not registered."""
         self._due: list[_Due] = []
         self._numbers = 0
         given = parameters or {}
@@ -132,6 +137,8 @@ class Simulation:
         for fault in faults:
             self._later(max(start_s, fault.at_s), partial(self._fail, fault))
         for placement in deployment.stages:
+            for node in placement.nodes:
+                self.stages[placement.stage].joined(node)
             self._configure(placement.stage)
 
     # Time
@@ -260,18 +267,31 @@ class Simulation:
         if lost := [node for node in names if node in self._down]:
             raise FogError(f"node {lost[0]} does not answer", exit_code=FAILED)
         stages = list(dict.fromkeys(step.stage for step in steps))
-        self.advance(self.now_s + max(self.stages[s].parameters.stalls.add_takes_s for s in stages))
-        if lost := [node for node in names if node in self._down]:
-            raise FogError(f"node {lost[0]} was lost meanwhile", exit_code=FAILED)
-        for stage in stages:
+        for stage in stages:  # a replica is paid for from its start on, and works once it has registered
             old = self.deployment.stage(stage)
             new = tuple(step.replica for step in steps if step.stage == stage)
+            self._starting |= {(stage, replica.node) for replica in new}
             self._place(old, (*old.replicas, *new))
-            for replica in new:
-                self._warm_up(stage, replica.node)
-            far_s = max(self.distance_ms(replica.node) for replica in new) / 1e3
-            stalls = self.stages[stage].parameters.stalls
+        stalls_of = {stage: self.stages[stage].parameters.stalls for stage in stages}
+        done_s = self.now_s + max(stalls.add_takes_s for stalls in stalls_of.values())
+        self.advance(min(done_s, self.now_s + max(stalls.registers_s for stalls in stalls_of.values())))
+        self._starting -= {(step.stage, step.replica.node) for step in steps}
+        lost = [node for node in names if node in self._down]
+        for stage in stages:
+            new_nodes = [step.replica.node for step in steps if step.stage == stage]
+            if lost:
+                old = self.deployment.stage(stage)
+                self._place(old, tuple(replica for replica in old.replicas if replica.node not in new_nodes))
+                continue
+            for node in new_nodes:
+                self.stages[stage].joined(node)
+            self._configure(stage)
+            far_s = max(map(self.distance_ms, new_nodes)) / 1e3
+            stalls = stalls_of[stage]
             self._stall(stage, stalls.out_s + stalls.first_trips * far_s, "out")
+        if lost:
+            raise FogError(f"node {lost[0]} was lost meanwhile", exit_code=FAILED)
+        self.advance(done_s)
 
     def _remove(self, steps: Sequence[RemoveReplica]) -> None:
         # One that was undone before it had been added is not there.
@@ -330,27 +350,22 @@ class Simulation:
         """Tell a stage which replicas it has, how fast each is and how far the farthest."""
         placement, stage = self.deployment.stage(name), self.stages[name]
         p = stage.parameters
-        alive = [replica for replica in placement.replicas if replica.node not in self._down]
-        speeds = []
+        alive = [
+            replica
+            for replica in placement.replicas
+            if replica.node not in self._down and (name, replica.node) not in self._starting
+        ]
+        speeds, cores = [], []
         for replica in alive:
+            cores.append(self._cores(replica.node, p) * replica.share)
             speed = self._cores(replica.node, p) / p.reference_cores * replica.share**p.sigma
-            speed *= self._slow.get(replica.node, 1.0)
-            if self._warm_s.get((name, replica.node), self.start_s) > self.now_s:
-                speed *= p.stalls.cold_speed
-            speeds.append(speed)
-        far = tuple(self.distance_ms(replica.node) for replica in alive)
-        stage.configure(Pool(tuple(replica.node for replica in alive), tuple(speeds), far))
+            speeds.append(speed * self._slow.get(replica.node, 1.0))
+        nodes = tuple(replica.node for replica in alive)
+        far = tuple(map(self.distance_ms, nodes))
+        stage.configure(Pool(nodes, tuple(speeds), far, tuple(cores)))
         steps = self.supply.setdefault(name, [])
         if not steps or steps[-1][1] != len(placement.replicas):
             steps.append((self.now_s, len(placement.replicas)))
-
-    def _warm_up(self, stage: str, node: str) -> None:
-        p = self.stages[stage].parameters.stalls
-        if p.cold_s > 0 and p.cold_speed != 1.0:
-            warm_s = self.now_s + p.out_s + p.cold_s
-            self._warm_s[stage, node] = warm_s
-            self._configure(stage)
-            self._later(warm_s, lambda: self._configure(stage))
 
     def _stall(self, stage: str, seconds: float, why: str) -> None:
         self.stages[stage].stall(self.now_s, seconds)
@@ -369,7 +384,7 @@ class Simulation:
         for placement in touched:
             stalls = self.stages[placement.stage].parameters.stalls
             if fault.kind == "restore" and fault.node not in self.stages[placement.stage].pool.nodes:
-                self._warm_up(placement.stage, fault.node)
+                self.stages[placement.stage].joined(fault.node)
                 self._stall(placement.stage, stalls.out_s, "out")
             elif fault.kind in ("kill", "cut"):
                 seconds = stalls.lost_s if fault.kind == "kill" else stalls.cut_s

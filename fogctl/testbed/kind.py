@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from fognetem.matrix import Path as NetworkPath
@@ -14,7 +12,10 @@ from fogctl.testbed.status import NodeStatus, Status
 
 
 class TestbedKind(Protocol):
-    """One testbed that can be brought up, worked on, observed and taken down."""
+    """One testbed that can be brought up, observed, changed and taken down.
+
+    How apps run on it is the other half: `fogctl.runtime.ground.Ground`.
+    """
 
     @property
     def testbed(self) -> Testbed:
@@ -31,18 +32,6 @@ class TestbedKind(Protocol):
 
     def status(self) -> Status:
         """What is there and what is missing."""
-        ...
-
-    def start(self, node: str, argv: Sequence[str], log: Path) -> int:
-        """Start a process on a node, its output in `log`; answers its process id."""
-        ...
-
-    def stop(self, node: str, pid: int) -> None:
-        """End a process on a node."""
-        ...
-
-    def set_share(self, node: str, fraction: float | None) -> None:
-        """Give a node this fraction of its CPU from now on; None lifts the limit."""
         ...
 
     def set_latency(self, a: str, b: str, path: NetworkPath) -> None:

@@ -8,32 +8,36 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from fogctl.errors import FAILED, FogError
 from fogctl.testbed.steps import LASTING, Step
 
+S = TypeVar("S", default=Step)
+"""What is written down: a frozen dataclass of plain fields."""
 
-def encode(step: Step) -> dict[str, Any]:
+
+def encode(step: Any) -> dict[str, Any]:
     """A step as plain JSON: its class's name and its fields."""
-    fields = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}  # type: ignore[arg-type]
+    fields = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     return {"step": type(step).__name__, **fields}
 
 
-def decode(record: dict[str, Any], types: Mapping[str, type]) -> Step:
+def decode(record: dict[str, Any], types: Mapping[str, type[S]]) -> S:
     """The step that `encode` made into this record; ValueError if its class is none of these, by name."""
     fields = dict(record)
     name = fields.pop("step", None)
     if name not in types:
         raise ValueError(f"unknown step {name!r}")
     try:
-        step: Step = types[name](**{key: _frozen(value) for key, value in fields.items()})
+        return types[name](**{key: _frozen(value) for key, value in fields.items()})
     except TypeError as error:
         raise ValueError(f"fields do not fit {name}: {error}") from None
-    return step
 
 
-def by_name(types: Iterable[type]) -> dict[str, type]:
+def by_name(types: Iterable[type[S]]) -> dict[str, type[S]]:
     """Step classes by the name the ledger writes."""
     return {known.__name__: known for known in types}
 
@@ -43,7 +47,7 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
-class Ledger:
+class Ledger(Generic[S]):
     """The steps recorded and not yet undone, oldest first, backed by an append-only file of JSON lines.
 
     A line counts from its newline on: a step is made only after its whole line is on the disk, so a torn last
@@ -51,11 +55,11 @@ class Ledger:
     only lasting steps (files) remain ours.
     """
 
-    def __init__(self, file: Path, types: Sequence[type], boot_id: str) -> None:
+    def __init__(self, file: Path, types: Sequence[type[S]], boot_id: str) -> None:
         self.file = file
         self._types = by_name(types)
         self._boot_id = boot_id
-        self._steps: dict[Step, None] = {}
+        self._steps: dict[S, None] = {}
         self._places: Counter[str] = Counter()
         self._written_boot = ""
         self._descriptor: int | None = None
@@ -95,18 +99,18 @@ class Ledger:
             if not isinstance(step, LASTING):
                 self._drop(step)
 
-    def _add(self, step: Step) -> None:
+    def _add(self, step: S) -> None:
         if step not in self._steps:
             self._steps[step] = None
             self._places.update(_places(step))
 
-    def _drop(self, step: Step) -> None:
+    def _drop(self, step: S) -> None:
         if step in self._steps:
             del self._steps[step]
             self._places.subtract(_places(step))
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[S, ...]:
         """What was recorded and not undone, oldest first."""
         return tuple(self._steps)
 
@@ -117,14 +121,14 @@ class Ledger:
         """Whether a recorded step made something of that name."""
         return self._places[place] > 0
 
-    def record(self, step: Step) -> None:
+    def record(self, step: S) -> None:
         """Put a step on the disk; only then may it be made."""
         if step in self._steps:
             return
         self._append(encode(step))
         self._add(step)
 
-    def forget(self, step: Step) -> None:
+    def forget(self, step: S) -> None:
         """Note that a step is undone. Not forced to the disk: undoing it once more does no harm."""
         if step in self._steps:
             self._append({"undone": encode(step)}, durable=False)
@@ -158,7 +162,7 @@ class Ledger:
             self._descriptor = None
 
 
-def _places(step: Step) -> list[str]:
+def _places(step: object) -> list[str]:
     place = getattr(
         step, "place", None
     )  # an Exclusive step; asking the Protocol takes longer than all the rest

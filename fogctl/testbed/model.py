@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from fognetem.matrix import LatencyMatrix, Path
 
+from fogctl.errors import FogError
+
 
 class Kind(StrEnum):
     """Where the nodes are."""
@@ -86,6 +88,28 @@ class SshHost:
     port: int = 22
     key: str | None = None
     """A private key's file; None: the SSH agent's keys and the user's own."""
+    data_address: str | None = None
+    """Where the other nodes reach it, if not at `address`: latencies are added there, SSH stays free."""
+
+    @property
+    def reached_at(self) -> str:
+        """Where the other nodes reach it."""
+        return self.data_address or self.address
+
+
+@dataclass(frozen=True, slots=True)
+class KubeCluster:
+    """The Kubernetes cluster that a testbed of kind k3s is on."""
+
+    config: str | None = None
+    """An administrator's kubeconfig; None: where `fogctl pi provision` leaves it."""
+    context: str | None = None
+    """None: the kubeconfig's current one."""
+    storage_class: str = "local-path"
+    image: str | None = None
+    """What drivers, executors and the broker are started from; None: the one `fogctl image build` makes."""
+    shared_storage: bool = False
+    """Whether its volumes can be written by many nodes at once; stages with state need that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +127,8 @@ class Testbed:
     """None: the embedded broker."""
     hosts: tuple[SshHost, ...] = ()
     """The machines behind the nodes, where there are real ones."""
+    kube: KubeCluster = KubeCluster()
+    """Where it is, if its kind is k3s."""
 
     def node(self, name: str) -> Node:
         """The node of that name; KeyError if there is none."""
@@ -110,6 +136,14 @@ class Testbed:
             if node.name == name:
                 return node
         raise KeyError(name)
+
+    def require(self, name: str) -> Node:
+        """The node of that name; FogError with the names there are if there is none."""
+        try:
+            return self.node(name)
+        except KeyError:
+            known = ", ".join(node.name for node in self.nodes)
+            raise FogError(f"testbed {self.name} has no node {name}", hint=f"its nodes: {known}") from None
 
     @property
     def cpu_cores(self) -> float:

@@ -10,7 +10,6 @@ from typing import Any
 import fognetem
 from fognetem import LatencyMatrix, NetemError, Verification
 from fognetem.apply import counters, warning
-from fognetem.schedule import run as run_schedule
 
 from fogctl.errors import FAILED, FogError
 from fogctl.testbed.running import Running
@@ -83,23 +82,6 @@ def trouble(running: Running) -> str | None:
         return None
     with sentences():
         return warning(running.backend)
-
-
-def play_schedule(running: Running, told: Callable[[float, str], None]) -> Running:
-    """Make the testbed's scheduled changes when they are due; `told` hears of each. The testbed then."""
-    current = running
-
-    def apply(_old: LatencyMatrix, new: LatencyMatrix) -> None:
-        nonlocal current
-        current, _ = change(current, new)
-
-    def tell(elapsed_s: float, old: LatencyMatrix, new: LatencyMatrix) -> None:
-        for a, b, before, after in fognetem.matrix.changed_pairs(old, new):
-            told(elapsed_s, f"{a}–{b}: {before} → {after}")
-
-    with sentences():
-        run_schedule(running.latencies, running.testbed.schedule, apply, tell)
-    return current
 
 
 def read_matrix(file: FilePath, nodes: tuple[str, ...]) -> LatencyMatrix:

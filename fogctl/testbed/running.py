@@ -15,7 +15,7 @@ from fogctl.testbed import cgroups, latency, lock, names
 from fogctl.testbed.build import make
 from fogctl.testbed.host import LinuxHost
 from fogctl.testbed.ledger import Ledger
-from fogctl.testbed.model import Node, Testbed
+from fogctl.testbed.model import Kind, Node, Testbed
 from fogctl.testbed.plan import node_groups
 from fogctl.testbed.state import Record, StateFolder
 from fogctl.testbed.state import state_dir as default_state_dir
@@ -33,10 +33,13 @@ class Running:
 
     @classmethod
     def load(cls, name: str, state_dir: Path | None = None, host: LinuxHost | None = None) -> Running:
-        """The testbed of that name; FogError if it is not up."""
+        """The testbed of that name; FogError if it is not up, or not of this kind."""
         host = host or LinuxHost()
         folder = StateFolder.of(name, state_dir or default_state_dir())
-        return cls(folder, folder.load(), host.cgroup_hierarchies(), host)
+        record = folder.load()
+        if record.testbed.kind is Kind.k3s:
+            raise FogError(f"testbed {name} is on a cluster, and this works on emulated nodes only")
+        return cls(folder, record, host.cgroup_hierarchies(), host)
 
     @property
     def testbed(self) -> Testbed:
@@ -69,13 +72,7 @@ class Running:
 
     def node(self, name: str) -> Node:
         """The node of that name; FogError if there is none."""
-        try:
-            return self.testbed.node(name)
-        except KeyError:
-            known = ", ".join(node.name for node in self.testbed.nodes)
-            raise FogError(
-                f"testbed {self.testbed.name} has no node {name}", hint=f"its nodes: {known}"
-            ) from None
+        return self.testbed.require(name)
 
     def namespace(self, node: str) -> str:
         """The network namespace of a node."""

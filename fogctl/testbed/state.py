@@ -20,6 +20,7 @@ from fogctl.testbed.model import (
     KafkaSasl,
     KafkaTls,
     Kind,
+    KubeCluster,
     LatencyChange,
     Node,
     Role,
@@ -32,8 +33,26 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
 def state_dir() -> Path:
-    """Where the folders of all testbeds are: $FOGCTL_STATE_DIR or /var/lib/fogctl."""
-    return Path(os.environ.get("FOGCTL_STATE_DIR") or DEFAULT_STATE_DIR).absolute()
+    """Where the folders of all testbeds are: $FOGCTL_STATE_DIR, /var/lib/fogctl, or the user's own place.
+
+    Without root it is the user's own, which is enough for testbeds that need no root; as long as nothing is
+    there, what root has brought up can still be looked at.
+    """
+    own = writable_state_dir()
+    system = Path(DEFAULT_STATE_DIR)
+    if own != system and "FOGCTL_STATE_DIR" not in os.environ and not remembered(own) and remembered(system):
+        return system
+    return own
+
+
+def writable_state_dir() -> Path:
+    """The same, for who brings a testbed up: one that this user can write to."""
+    if chosen := os.environ.get("FOGCTL_STATE_DIR"):
+        return Path(chosen).absolute()
+    system = Path(DEFAULT_STATE_DIR)
+    if os.access(system if system.exists() else system.parent, os.W_OK):
+        return system
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state").absolute() / "fogctl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +103,14 @@ class StateFolder:
     def exists(self) -> bool:
         """Whether fogctl remembers anything of the testbed."""
         return self.folder.is_dir()
+
+    @property
+    def kind(self) -> Kind | None:
+        """The testbed's kind, even if a record of another version says the rest; None: it says none."""
+        try:
+            return Kind(json.loads(self.record.read_text())["kind"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def remove(self) -> None:
         """Remove the folder, and its parent if no other testbed is left there."""
@@ -140,6 +167,7 @@ def to_json(record: Record) -> dict[str, Any]:
         "tolerance_ms": testbed.tolerance_ms,
         "kafka": None if testbed.kafka is None else dataclasses.asdict(testbed.kafka),
         "hosts": [dataclasses.asdict(host) for host in testbed.hosts],
+        "kube": dataclasses.asdict(testbed.kube),
         "injected": record.latencies.to_dict(),
         "backend": record.backend,
     }
@@ -159,6 +187,7 @@ def from_json(data: dict[str, Any]) -> Record:
         tolerance_ms=data["tolerance_ms"],
         kafka=_kafka(data.get("kafka")),
         hosts=tuple(SshHost(**host) for host in data.get("hosts", ())),
+        kube=KubeCluster(**data.get("kube", {})),
     )
     return Record(testbed, LatencyMatrix.from_dict(data["injected"]), data["backend"])
 

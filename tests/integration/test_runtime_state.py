@@ -14,6 +14,7 @@ from live_testbed import Fogctl, audited, eventually, ok
 from fogctl.runtime import kafka
 from fogctl.runtime.control import ask, stage_socket
 from fogctl.runtime.operate import Apps
+from fogctl.runtime.service import Services
 from fogctl.testbed.running import Running
 
 pytestmark = pytest.mark.timeout(900)
@@ -91,7 +92,7 @@ def test_state_is_kept_changes_are_noticed_and_errors_name_their_line(
     refused = fogctl("app", "deploy", "heat", "--on", "pi1,pi2")
     assert refused.returncode == 2
     assert "node pi2 has no room" in refused.stderr
-    assert Apps.on(bed).services.status() == []
+    assert Services(bed).status() == []
 
     ok(fogctl("app", "deploy", "heat", "--on", "pi1"))
     send(bed, ["50"] * 500)
@@ -146,7 +147,7 @@ def test_state_is_kept_changes_are_noticed_and_errors_name_their_line(
     )
 
     ok(fogctl("app", "rm", "heat"))
-    assert not any(status.service.name.startswith("heat.") for status in Apps.on(bed).services.status())
+    assert not any(status.service.name.startswith("heat.") for status in Services(bed).status())
     assert not (bed.state.folder / "apps" / "heat").exists()
-    with kafka.administration(bed) as admin:
+    with kafka.administration(kafka.reachable(bed)) as admin:
         assert not [topic for topic in admin.list_topics() if topic.startswith("heat.")]

@@ -32,7 +32,7 @@ def bed(fogctl: Fogctl, testbed_file: Callable[..., Path], name: str) -> Running
     running = Running.load(name)
     app = apps.load(APP)
     broker.start(running, Services(running))
-    kafka.ensure_topics(running, app.topics)
+    kafka.ensure_topics(kafka.reachable(running), app.topics)
     record = running.state.folder / "apps" / APP / "deployment.json"
     record.parent.mkdir(parents=True)
     wanted = deployment.place(app, {stage.name: ["pi1"] for stage in app.stages}, [])
@@ -149,7 +149,7 @@ def test_every_number_is_accounted_for_whatever_happens_to_its_sender(
     found = arrived(bed)
     assert (found.ok, found.sent, found.unsure) == (True, sent + figures["records"], after.unsure)
 
-    kafka.delete_topics(bed, list(apps.load(APP).topics))
+    kafka.delete_topics(kafka.reachable(bed), list(apps.load(APP).topics))
     refused = fogctl("trace", *replay)
     assert refused.returncode == 1
     assert "there is no topic identity." in refused.stderr

@@ -116,14 +116,15 @@ def test_down_ends_what_runs_on_the_nodes(
     assert fogctl("up").returncode == 0
     running = Running.load(name)
     # One that ignores signals, one that forks on and on, one that is in no control group of ours.
+    # The last command takes the shell's place: a shell that outlived its killed child would answer 137.
     stubborn = "trap '' TERM HUP INT; echo ready; while :; do sleep 0.01; done"
-    forking = "echo ready; f() { sleep 0.01; f & }; f; sleep 600"
+    forking = "echo ready; f() { sleep 0.01; f & }; f; exec sleep 600"
     children = [
         subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         for argv in (
             running.exec_argv("pi1", ["sh", "-c", stubborn]),
             running.exec_argv("pi2", ["sh", "-c", forking]),
-            ["ip", "netns", "exec", f"fog-{name}-pi1", "sh", "-c", "echo ready; sleep 600"],
+            ["ip", "netns", "exec", f"fog-{name}-pi1", "sh", "-c", "echo ready; exec sleep 600"],
         )
     ]
     for child in children:

@@ -13,6 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2]))
 
 from benchmarks import windows as bench
+from fogctl.planner.journal import Journal
 
 
 def test_every_case_is_measured_by_both_methods_in_every_round_and_neither_always_first() -> None:
@@ -28,13 +29,14 @@ def test_every_case_is_measured_by_both_methods_in_every_round_and_neither_alway
 
 
 def write(folder: Path, sliced_us: float, rounds: int = 3) -> Path:
-    made = [
-        bench.Measured(60, 17, method, round_, cost + 0.1 * round_)
-        for round_ in range(rounds)
-        for method, cost in (("native", 30.0), ("sliced", sliced_us))
-    ]
-    file = folder / "measured.json"
-    file.write_text(json.dumps([asdict(each) for each in made]))
+    file = folder / f"{sliced_us}.jsonl"
+    journal = Journal(file)
+    journal.open_for({"campaign": "windows"})
+    for round_ in range(rounds):
+        for method, cost in (("native", 30.0), ("sliced", sliced_us)):
+            measured = bench.Measured(60, 17, method, round_, cost + 0.1 * round_)
+            journal.add({"part": "rows", **asdict(measured)})
+    journal.add({"part": "fixed", "method": "native", "turn": 0, "cpu_ms_per_batch": 431.0})
     return file
 
 
@@ -45,6 +47,20 @@ def test_the_table_has_the_medians_and_a_target_that_is_missed_fails(
     out = capsys.readouterr().out
     assert "| 60 | 17 | 33,223 | 99,010 | 2.98 (target 2) | sliced | 0.0% |" in out
     assert (tmp_path / "plot.svg").exists()
+    assert "204 of 210 queries: not measured yet" in out
+    assert "hardly a row, native: 431 ms of CPU" in out
+    assert "hardly a row, sliced: not measured yet" in out
     assert bench.main(["show", str(write(tmp_path, 20.0)), "-o", "json"]) == 1
     (line,) = json.loads(capsys.readouterr().out)
     assert line["ratio"] == pytest.approx(30.1 / 20.1)
+
+
+def test_overlaps_from_1_to_60_and_2_to_500_rows_are_foretold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {1, 5, 20, 30, 60} <= set(bench.OVERLAPS)
+    assert (min(bench.ROWS_PER_SLICE), max(bench.ROWS_PER_SLICE)) == (2, 500)
+    assert bench.main(["measure", "--to", str(tmp_path / "w.jsonl"), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "rows: 210 of 210 measurements" in out
+    assert "needs no root" in out

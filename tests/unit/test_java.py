@@ -55,3 +55,16 @@ def test_a_java_that_does_not_start_is_passed_over(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     java = find_java()
     assert java is None or java.origin != "JAVA_HOME"
+
+
+def test_a_java_without_the_module_that_spark_adds_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = _pretend_java(tmp_path / "small", "21.0.1")
+    small.write_text('#!/bin/sh\n[ "$1" = -version ] || exit 1\necho "openjdk version \\"21\\""\n')
+    whole = _pretend_java(tmp_path / "whole", "17.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "small"))
+    monkeypatch.setenv("PATH", str(whole.parent), prepend=":")
+    java = find_java()
+    assert java is not None
+    assert java.executable == whole

@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.vm.guest import Guest, _die_with_parent
+from tests.vm.guest import Guest, Plug, _die_with_parent
 from tests.vm.image import Image
 
-CMDLINE = "boot/firmware/cmdline.txt"
+CMDLINE = "/boot/firmware/cmdline.txt"
+GRUB_MENU = "/boot/grub/grub.cfg"
+
+
+@dataclass(frozen=True)
+class Flashed:
+    """What is on a new board's card besides the image."""
+
+    boot_file: str
+    """Which file its firmware takes the kernel command line from: CMDLINE or GRUB_MENU."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def with_files(self, more: Mapping[str, bytes]) -> Flashed:
+        """The same card with more files on it."""
+        return replace(self, files={**self.files, **more})
 
 
 class Board(Guest):
-    """Boots with what cmdline.txt on its own disk says, as a Pi's firmware does."""
+    """Boots with what its own disk says, as a Pi does from cmdline.txt and a PC from GRUB's menu."""
 
-    def __init__(self, image: Image, name: str, cmdline: str) -> None:
-        super().__init__(image, name, cpus=1, memory_mib=640)
-        self._first_cmdline = cmdline
+    def __init__(self, image: Image, name: str, flashed: Flashed, plug: Plug, data_address: str) -> None:
+        super().__init__(image, name, cpus=1, memory_mib=640, plugs=[plug])
+        self.data_address = data_address
         self.boots = 0
+        self._flashed = flashed
         self._off = threading.Event()
         self._powered = threading.Event()
         self._powered.set()
         self._watcher: threading.Thread | None = None
-
-    @property
-    def port(self) -> int:
-        """Where its SSH server is reached on the host."""
-        return self._port
 
     @property
     def disk(self) -> Path:
@@ -45,12 +59,8 @@ class Board(Guest):
 
     def _qemu_argv(self, overlay: Path) -> list[str]:
         if not self.disk.exists():
-            subprocess.run(["cp", "--sparse=always", str(self.image.disk), str(self.disk)], check=True)
-            flashed = self._folder / "cmdline.txt"
-            flashed.write_text(f"{self._first_cmdline}\n")
-            self._look_into_disk(f"mkdir {Path(CMDLINE).parent}")
-            self._look_into_disk(f"write {flashed} {CMDLINE}")
-        self.kernel_options = self._cmdline()
+            self._flash()
+        self.kernel_options = f"{self._cmdline()} guest.data={self.data_address}/24"
         argv = []
         for word in super()._qemu_argv(overlay):
             changed = word.replace(f"file={overlay},format=qcow2", f"file={self.disk},format=raw")
@@ -59,20 +69,33 @@ class Board(Guest):
             argv.append(changed)
         return argv
 
+    def _flash(self) -> None:
+        subprocess.run(["cp", "--sparse=always", str(self.image.disk), str(self.disk)], check=True)
+        # A board may lose power, so unlike other guests it keeps a journal, and a machine id of its own.
+        _tool("tune2fs", "-j", str(self.disk))
+        machine_id = hashlib.md5(self.name.encode(), usedforsecurity=False).hexdigest()
+        for place, data in {"/etc/machine-id": f"{machine_id}\n".encode(), **self._flashed.files}.items():
+            copy = self._folder / "flashed"
+            copy.write_bytes(data)
+            for folder in reversed(Path(place).parents):
+                self._look_into_disk(f"mkdir {folder}")
+            self._look_into_disk(f"rm {place}")
+            self._look_into_disk(f"write {copy} {place}")
+            self._look_into_disk(f"set_inode_field {place} mode 0100644")
+
     def _cmdline(self) -> str:
-        found = self._look_into_disk(f"cat {CMDLINE}")
+        found = self._look_into_disk(f"cat {self._flashed.boot_file}")
+        if self._flashed.boot_file == GRUB_MENU:
+            # The first entry of the menu, as GRUB would start it: `linux /boot/vmlinuz-… root=… words`.
+            entry = re.search(r"^\s*linux\s+\S+\s+(.*)$", found, re.MULTILINE)
+            found = entry[1] if entry else ""
         # Where its disk and console are is the emulator's business.
-        return " ".join(word for word in found.split() if not word.startswith(("root=", "console=")))
+        return " ".join(
+            word for word in found.split() if word != "ro" and not word.startswith(("root=", "console="))
+        )
 
     def _look_into_disk(self, request: str) -> str:
-        path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-        return subprocess.run(
-            ["debugfs", "-w", "-R", request, str(self.disk)],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PATH": path},
-        ).stdout
+        return look_into(self.disk, request, "-w")
 
     def _firmware(self) -> None:
         """Start QEMU again whenever it ends by itself (`-no-reboot` makes it end at a reboot)."""
@@ -85,6 +108,8 @@ class Board(Guest):
             if self._off.is_set():
                 return
             self._forget_connection()
+            for plug in self.plugs:
+                plug.here.unlink(missing_ok=True)
             with (self._folder / "qemu.log").open("ab") as log:
                 self._qemu = subprocess.Popen(
                     self._qemu_argv(self._folder / "disk.qcow2"),
@@ -124,3 +149,16 @@ class Board(Guest):
         self._off.set()
         self._powered.set()
         super().stop()
+
+
+def look_into(disk: Path, request: str, *options: str) -> str:
+    """What debugfs answers about a disk that nobody has mounted."""
+    return _tool("debugfs", *options, "-R", request, str(disk))
+
+
+def _tool(*argv: str) -> str:
+    """What a tool for file systems prints; they live where only root's PATH leads."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=True, env={**os.environ, "PATH": path}
+    ).stdout

@@ -18,6 +18,7 @@ from tests.vm.guest import Guest  # noqa: E402
 from tests.vm.image import Image, get_image  # noqa: E402
 from tests.vm.machine import AMD64  # noqa: E402
 from tests.vm.project import copy_project  # noqa: E402
+from tests.vm.shelf import Shelf, set_up  # noqa: E402
 
 COMMANDS = (AMD64.emulator, "qemu-img", "mmdebstrap", "mke2fs", "ssh")
 
@@ -62,3 +63,12 @@ def guest(image: Image, say: Callable[[str], None]) -> Iterator[Guest]:
         say(f"guest: up after {guest.boot_seconds:.0f} s")
         copy_project(guest)
         yield guest
+
+
+@pytest.fixture(scope="session")
+def shelf(
+    image: Image, say: Callable[[str], None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shelf]:
+    """Two boards with seeded faults, for all of `test_boards_*.py` in their order."""
+    with set_up(image, tmp_path_factory.mktemp("shelf"), say) as shelf:
+        yield shelf

@@ -80,6 +80,11 @@ class Guest:
         self._port = 0
         self._qemu: subprocess.Popen[bytes] | None = None
 
+    @property
+    def port(self) -> int:
+        """Where its SSH server is reached on the host."""
+        return self._port
+
     def __enter__(self) -> Guest:
         self.start()
         try:
@@ -118,7 +123,8 @@ class Guest:
         options = f"root=/dev/vda rw console={machine.console} net.ifnames=0 quiet"
         # Only for speed under emulation: nothing that netem, cgroups or namespaces could notice.
         options += " mitigations=off nokaslr rcupdate.rcu_expedited=1 systemd.unit=multi-user.target"
-        options += f" systemd.hostname={self.name} {self.kernel_options}"
+        # On a busy host the emulated timer may come too late when the kernel tries it: it would panic.
+        options += f" no_timer_check systemd.hostname={self.name} {self.kernel_options}"
         argv = [machine.emulator, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         argv += ["-machine", machine.board, "-cpu", machine.cpu, "-accel", "tcg,thread=multi"]
         argv += ["-smp", str(self.cpus), "-m", str(self.memory_mib)]

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fogctl.image import binfmt
+from fogctl.image.recipe import cache_dir
 from tests.vm import python_packages
 from tests.vm.debian import Sources, host_sources
 from tests.vm.machine import AMD64, Machine
@@ -117,7 +119,8 @@ def recipe_hash(machine: Machine, codename: str) -> str:
     for file in sources:
         if file.is_file():
             digest.update(f"{file.relative_to(HERE)}\n".encode() + file.read_bytes())
-    digest.update(python_packages.pinned(lines(RECIPE / "python.txt")).encode())
+    if machine.with_project:
+        digest.update(python_packages.pinned(lines(RECIPE / "python.txt")).encode())
     return digest.hexdigest()[:16]
 
 
@@ -163,12 +166,17 @@ def _build(image: Image, sources: Sources, say: Say) -> None:
         log = work / "build.log"
         _make_keys(work)
         step("installing Debian packages (mmdebstrap)")
-        _debootstrap(root, image.machine, sources, work, log)
-        step("installing Python packages (pip, pinned by hash)")
+        # Programs of another processor run here for as long as the packages' own scripts do.
+        with binfmt.runnable(image.machine.debian_arch, cache_dir() / "binfmt.json"):
+            _debootstrap(root, image.machine, sources, work, log)
         python = next((root / "usr/lib").glob("python3.*")).name.removeprefix("python")
         stage = work / "python"
-        python_packages.install(lines(RECIPE / "python.txt"), stage, python, image.machine.wheel_arch, log)
-        _finish_root(root, stage, python, work, log)
+        if image.machine.with_project:
+            step("installing Python packages (pip, pinned by hash)")
+            python_packages.install(
+                lines(RECIPE / "python.txt"), stage, python, image.machine.wheel_arch, log
+            )
+            _finish_root(root, stage, python, work, log)
         step("writing the disk")
         for name, pattern in (("vmlinuz", "vmlinuz-*"), ("initrd", "initrd.img-*")):
             shutil.copyfile(next((root / "boot").glob(pattern)), work / name)

@@ -17,6 +17,8 @@ class Machine:
     # Old enough to emulate fast, new enough for numpy's wheels (x86-64-v2).
     cpu: str
     console: str
+    with_project: bool = True
+    """Whether fogctl's own tests run in it, so that its Python packages are needed."""
 
 
 # The cloud kernel is Debian's stock kernel without drivers for physical devices: netem, ifb, veth, bridge,
@@ -29,4 +31,16 @@ AMD64 = Machine(
     board="pc",
     cpu="Nehalem",
     console="ttyS0",
+)
+
+# A board's own processor: the Pi 4's core, on a machine that only QEMU has.
+ARM64 = Machine(
+    debian_arch="arm64",
+    kernel_package="linux-image-cloud-arm64",
+    wheel_arch="aarch64",
+    emulator="qemu-system-aarch64",
+    board="virt",
+    cpu="cortex-a72",
+    console="ttyAMA0",
+    with_project=False,
 )

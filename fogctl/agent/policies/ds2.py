@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from fogmodels.capacity import best_parallelism, true_rate
 
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
+from fogctl.agent.placing import placed
 from fogctl.agent.plan import Plan, Scale
 from fogctl.agent.stagewise import StageView, decide_each
+from fogctl.placement.plan import Strategy
 
+Place = Literal["auto", "spread", "pack", "random", "nearest"]
 _MANY = 1e9
 
 
@@ -23,17 +26,26 @@ class Ds2:
 
     The true rate is what a replica would process if it were always busy. Executors of a micro-batch engine
     are never busy all the time (they wait for the driver between batches), so how busy they are when they are
-    overloaded is remembered and counts as always.
+    overloaded is remembered and counts as always. DS2 says how many replicas, not where: where the app has a
+    profile they are placed by contention and distance (CAPSys, section 5), without one nearest first.
     """
+
+    place: Place = "auto"
+    """`auto` by the app's profile, `spread`, `pack`, `random`, or `nearest` whatever the profile says."""
+    seed: int = 0
+    """Of `random`."""
 
     name: ClassVar[str] = "ds2"
     wants_arrivals: ClassVar[bool] = False
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
-        """Target rates from the sources down, then replicas of each stage."""
+        """Target rates from the sources down, then replicas of each stage, then their nodes."""
         targets = target_rates(seen, known)
         budget = _budget(seen, known, targets)
-        return decide_each(seen, known, lambda stage: self._one(stage, known, targets[stage.name], budget))
+        plan = decide_each(seen, known, lambda stage: self._one(stage, known, targets[stage.name], budget))
+        if self.place == "nearest":
+            return plan
+        return placed(plan, seen, known, Strategy(self.place), targets, self.seed)
 
     def _one(
         self, stage: StageView, known: Knowledge, target: float, budget: Mapping[str, int] | None
@@ -113,7 +125,13 @@ def _budget(seen: Observation, known: Knowledge, targets: Mapping[str, float]) -
         rates.append(_true_rate(view, known)[0])
     if not stages or min(rates) <= 0.0 or sum(targets[p.stage] for p in stages) <= 0.0:
         return None
-    free = sum(1 for node in known.edge if seen.node(node.name) and seen.free_share(node.name) >= 1.0 - 1e-9)
+    # Replicas with a part of a node leave room beside them; the largest part is what surely fits.
+    share = max((replica.share for p in stages for replica in p.replicas), default=1.0)
+    free = sum(
+        math.floor(seen.free_share(node.name) / share + 1e-9)
+        for node in known.edge
+        if seen.node(node.name) is not None
+    )
     places = free + sum(len(p.replicas) for p in stages)
     wanted = [_replicas(targets[p.stage], rate) for p, rate in zip(stages, rates, strict=True)]
     if sum(wanted) <= places or places < len(stages):

@@ -26,9 +26,9 @@ class MdlNlUnaware:
 
     def decide(self, seen: Observation, known: Knowledge) -> Plan:
         """Algorithms 1 to 4 without latencies."""
-        return decide_each(seen, known, lambda stage: self._one(stage, known.decisions))
+        return decide_each(seen, known, self._one)
 
-    def _one(self, stage: StageView, decision: int) -> Plan:
+    def _one(self, stage: StageView) -> Plan:
         alpha = one_replica(stage.known) * stage.share
         numbers = {
             "input_rate": stage.metrics.input_rate,
@@ -41,7 +41,7 @@ class MdlNlUnaware:
             free = stage.free()
             if not stage.can_grow or not free:
                 return Plan.keep("overloaded, but no node is left", numbers)
-            node = pick(free, self.seed, decision, stage.name)
+            node = pick(free, self.seed, stage.name)
             count = stage.replicas + 1
             return Plan(
                 (Scale(stage.name, (*stage.nodes, node)),),
@@ -59,7 +59,7 @@ class MdlNlUnaware:
         )
         if n == stage.replicas or n == 0:
             return Plan.keep(f"keeps up with {stage.replicas} replicas", numbers)
-        gone = set(shuffled(stage.nodes, self.seed, decision, stage.name)[n:])
+        gone = set(shuffled(stage.nodes, self.seed, stage.name)[n:])
         return Plan(
             (Scale(stage.name, tuple(node for node in stage.nodes if node not in gone)),),
             f"{n} replicas sustain {alpha * n:.0f} records/s of {stage.metrics.input_rate:.0f} arriving",

@@ -35,7 +35,7 @@ class ThrNlUnaware:
 
         def one(stage: StageView) -> Plan:
             def choose(nodes: tuple[str, ...]) -> str:
-                return pick(nodes, self.seed, known.decisions, stage.name)
+                return pick(nodes, self.seed, stage.name)
 
             return thresholds.decide(seen, stage, choose, choose)
 

@@ -8,7 +8,8 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
+
+from fogmodels.scalability.student import reach, two_sided
 
 Vector = NDArray[np.float64]
 Verdict = Literal["rising", "steady", "falling"]
@@ -86,9 +87,9 @@ def lag_trend(
     # What rounding alone leaves is no trend and no error.
     rounding = 1e-12 * max(1.0, float(lag.max())) / float(times[-1] - times[0])
     slope, error = (0.0 if abs(v) <= rounding else v for v in (slope, error))
-    reach = float(stdtrit(freedom, 0.5 + confidence / 2.0)) * error
-    p_value = 2.0 * float(stdtr(freedom, -abs(slope) / error)) if error else float(slope == 0.0)
-    low, high = slope - reach, slope + reach
+    off_by = reach(freedom, confidence) * error
+    p_value = two_sided(freedom, slope / error) if error else float(slope == 0.0)
+    low, high = slope - off_by, slope + off_by
     verdict: Verdict = "steady"
     if low > tolerance_per_s:
         verdict = "rising"

@@ -16,7 +16,7 @@ from fogctl.agent.observation import HostMetrics, Observation
 from fogctl.agent.plan import Plan
 from fogctl.agent.recovery import wanted
 from fogctl.agent.target import Facts
-from fogctl.errors import FogError
+from fogctl.errors import FogError, NoAnswerError
 from fogctl.metrics.values import NodeMetrics, StageMetrics
 from fogctl.runtime.deployment import Deployment, Replica, StagePlacement
 
@@ -167,6 +167,9 @@ class Plant:
     silent: bool = False
     frozen_at: float | None = None
     slope: float = 0.0
+    lost: set[str] = field(default_factory=set)
+    happened: list[dict[str, Any]] = field(default_factory=list)
+    away: bool = False
 
     @property
     def reader(self) -> Plant:
@@ -196,6 +199,8 @@ class Plant:
         return Facts((StageFacts("work", 1, 5.0, ("records",), "done"),), edge, ("cloud", "broker"))
 
     def deployment(self, _app: str) -> Deployment:
+        if self.away:
+            raise NoAnswerError("the cluster cannot be reached")
         return self.placed
 
     def others(self, _app: str) -> Mapping[str, float]:
@@ -206,6 +211,10 @@ class Plant:
 
     def host(self) -> HostMetrics | None:
         return None
+
+    def news(self, _app: str) -> Sequence[Mapping[str, Any]]:
+        told, self.happened = self.happened, []
+        return told
 
     def stages(self, _app: str) -> tuple[StageMetrics, ...]:
         if self.silent:
@@ -239,6 +248,7 @@ class Plant:
         return tuple(
             node_metrics(node, used.get(node, 0.0), at_s=self.clock)
             for node in ("cloud", "broker", *self.nodes_at)
+            if node not in self.lost
         )
 
     def apply(self, _app: str, plan: Plan) -> None:

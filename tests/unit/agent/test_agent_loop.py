@@ -403,3 +403,96 @@ def test_additions_that_gain_nothing_are_noticed(make) -> None:
     agent(plant, "gesscale", log=log).run(400.0)
     assert len(plant.placed.stage("work").replicas) == 3
     assert any(note["guard"] == "ineffective scaling" for e in log.events for note in e.get("guards", []))
+
+
+def test_a_lost_node_is_told_once_and_used_no_more_until_it_is_back(make) -> None:
+    plant = make.plant(rate=lambda _: 150.0)
+    log = MemoryLog()
+    running = agent(plant, "gesscale", log=log)
+    plant.lost = {"pi2"}
+    running.run(150.0)
+    used = plant.placed.stage("work").nodes
+    assert "pi2" not in used
+    assert len(used) > 1
+    plant.lost = set()
+    running.run(200.0)
+    told = [(e["what"], e["node"]) for e in log.events if e["what"] in ("node lost", "node back")]
+    assert told == [("node lost", "pi2"), ("node back", "pi2")]
+    assert next(e for e in log.events if e["what"] == "node back")["after_s"] >= 150.0
+
+
+def test_a_lost_node_names_the_stages_that_ran_there(make) -> None:
+    plant = make.plant()
+    log = MemoryLog()
+    running = agent(plant, "gesscale", log=log)
+    running.run(10.0)
+    plant.lost = {"pi1"}
+    running.run(20.0)
+    lost = [e for e in log.events if e["what"] == "node lost"]
+    assert [(e["node"], e["stages"]) for e in lost] == [("pi1", ["work"])]
+    assert plant.placed.stage("work").nodes != ("pi1",), "the stage moves to a node that answers"
+
+
+def test_when_nobody_answers_no_single_node_is_called_lost(make) -> None:
+    plant = make.plant()
+    log = MemoryLog()
+    running = agent(plant, "gesscale", log=log)
+    plant.lost = {"cloud", "broker", *plant.nodes_at}
+    running.run(30.0)
+    assert not [e for e in log.events if e["what"] == "node lost"]
+
+
+def test_a_testbed_that_is_away_for_a_while_is_waited_for_and_nothing_is_done_twice(
+    make, tmp_path: Path
+) -> None:
+    plant = make.plant(rate=lambda _: 150.0)
+    log = MemoryLog()
+    store = FileStore(tmp_path / "state.json")
+    running = agent(plant, "gesscale", log=log, store=store)
+    running.run(40.0)
+    plant.away = True
+    running.run(80.0)
+    told = [e["what"] for e in log.events]
+    assert told.count("no answer") == 1
+    assert "answers again" not in told
+    changes = len(plant.applied)
+    plant.away = False
+    running.run(200.0)
+    back = [e for e in log.events if e["what"] == "answers again"]
+    assert [e["after_s"] >= 40.0 for e in back] == [True]
+    assert len(plant.applied) > changes
+    assert len(plant.placed.stage("work").nodes) >= 3
+
+
+def test_what_an_earlier_agent_began_is_settled_once_the_testbed_answers(make, tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "state.json")
+    plant = make.plant(rate=lambda _: 150.0)
+
+    def die(_plan: Plan) -> str | None:
+        raise Killed
+
+    plant.fail = die
+    with pytest.raises(Killed):
+        agent(plant, "gesscale", store=store).run(100.0)
+    assert store.load().intent is not None
+    plant.fail, plant.away = (lambda _: None), True
+    log = MemoryLog()
+    running = agent(plant, "gesscale", store=store, log=log)
+    running.run(plant.clock + 20.0)
+    assert [e["what"] for e in log.events] == ["agent started", "no answer", "agent stopped"]
+    assert store.load().intent is not None, "nothing is known of it yet"
+    plant.away = False
+    running.run(plant.clock + 20.0)
+    assert [e["found"] for e in log.events if e["what"] == "resumed"] == ["not begun"]
+
+
+def test_what_happened_to_the_apps_processes_is_in_the_event_log(make) -> None:
+    plant = make.plant()
+    log = MemoryLog()
+    running = agent(plant, "gesscale", log=log)
+    plant.happened = [{"what": "lost", "service": "toy.work.executor.pi1", "reason": "Evicted: memory"}]
+    running.run(10.0)
+    told = [e for e in log.events if e["what"] == "lost"]
+    assert [(e["app"], e["service"], e["reason"]) for e in told] == [
+        ("toy", "toy.work.executor.pi1", "Evicted: memory")
+    ]

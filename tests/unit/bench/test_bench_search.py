@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fogctl.bench.bench_file import BenchmarkFile, ExecutionFile, Metric, Strategy
-from fogctl.bench.load import Case, load, shipped
+from fogctl.bench.data import require_data
+from fogctl.bench.live import by_arrival
+from fogctl.bench.load import Case, asking, load, shipped
 from fogctl.bench.search import bounds, counts, run
 from fogctl.bench.simulated import SimulatedSubject
 from fogctl.cli.bench import app
 from fogctl.errors import FogError
 from fogctl.planner.journal import Journal
 from fogctl.planner.measure import Window
+from fogctl.runtime import app as apps
+from fogctl.runtime.app_options import with_options
 
 BENCHMARK = {
     "name": "probe",
@@ -57,8 +61,37 @@ class Known:
         return Window(times, tuple(excess * t for t in times), load, load - excess, 1.0)
 
 
+@pytest.mark.parametrize("name", [name for name in shipped() if name != "simulated"])
+def test_a_live_benchmark_that_ships_names_an_app_with_data_and_options_that_it_has(name: str) -> None:
+    loaded = load(name)
+    system = loaded.benchmark.system.live
+    assert system is not None
+    app = by_arrival(apps.load(system.app))
+    given = [
+        f"{stage}.{key}={value}" for stage, more in system.options.items() for key, value in more.items()
+    ]
+    app = with_options(app, given)
+    assert require_data(app, 10) in ("readings", "flows")
+    assert loaded.benchmark.name == name
+    other = asking(loaded, Metric.capacity)
+    assert other.execution.metric is Metric.capacity
+    assert other.asked != loaded.asked
+
+
+def test_the_task_samples_and_ospbench_ship() -> None:
+    assert shipped() == ["ospbench", "simulated", "uc1", "uc2", "uc3", "uc4"]
+
+
+def test_a_right_guess_saves_experiments() -> None:
+    linear = ExecutionFile.model_validate(
+        {"benchmark": "b", "loads": [100 * n for n in range(1, 13)], "resources": list(range(1, 41))}
+    )
+    found = counts(linear, {float(100 * n): float(3 * n) for n in range(1, 13)})
+    assert found["guided, lower bound"] < found["binary, lower bound"] < found["full"]
+    assert found["guided, lower bound"] <= 2 * 12 + 4  # two for each, and a few to find the first
+
+
 def test_what_ships_loads_and_is_answered(tmp_path: Path) -> None:
-    assert shipped() == ["simulated"]
     loaded = load("simulated")
     system = loaded.benchmark.system.simulated
     assert system is not None

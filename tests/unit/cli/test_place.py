@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
+from fogmodels.placement import Problem, tune_and_place
 from typer.testing import CliRunner, Result
 
+from fogctl.cli import place_view
 from fogctl.cli.place import place
 from fogctl.errors import FogError
 
@@ -69,6 +72,15 @@ def test_explain_says_which_cost_decided_and_draws_every_task(file: Path) -> Non
         if line.lstrip().startswith("w") and "│A" in line + "│A"
     ]
     assert "".join(drawn).count("B") == 4
+
+
+def test_explain_claims_no_more_than_is_proven(file: Path) -> None:
+    out = " ".join(run(file, "--explain").stdout.split())
+    assert "every other plan uses as much of some limit or more" in out
+    problem = Problem.from_dict(PROBLEM)
+    limits, plan = tune_and_place(problem)
+    unproven = replace(plan, lower_bound=0.25)
+    assert "every other plan uses at least 25.0% of one" in place_view.reason(unproven, limits)
 
 
 def test_json_is_a_whole_plan(file: Path) -> None:

@@ -27,6 +27,18 @@ def test_the_cost_is_told_before_it_starts(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_one_estimate_takes_is_told_without_a_testbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["measure", "nexmark-q1", "--first-rate", "2000", "--trials", "5", "--dry-run"]
+    ran = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert ran.stdout == "one estimate, 6 to 14 min, deploying apart\n"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FogError, match="no data for the stream"):
+        CliRunner().invoke(app, ["measure", "logs", *command[2:]], catch_exceptions=False)
+
+
 @pytest.mark.parametrize(
     ("slots", "memory", "words"),
     [

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 from fogmodels.throughput import Sample
+from kafka.errors import KafkaTimeoutError
 
+from fogctl.agent.arrivals import TopicArrivals
 from fogctl.agent.state import AgentState, Learned
-from fogctl.experiment import agent_store, runner
+from fogctl.agent.store import FileStore
+from fogctl.errors import FogError
+from fogctl.experiment import agent_store, metrics, recorder, runner
 from fogctl.experiment import experiment as experiments
 from fogctl.experiment.experiment import Experiment
 from fogctl.experiment.folder import RunFolder
@@ -122,3 +130,52 @@ def test_a_trace_cut_short_in_the_middle_of_a_line_is_used_up_to_there(tmp_path:
     assert load.records == pytest.approx(whole.count("\n") / 2, rel=0.1)
     manifest, _ = ran(replace(experiment, policies=experiment.policies[:1]), tmp_path / "run")
     assert manifest["parts"][0]["audit"]["lost"] == 0
+
+
+class Watched(SimPlant):
+    """A plant that remembers whether it was taken down."""
+
+    went_down = False
+
+    def down(self, say: Any) -> None:
+        self.went_down = True
+        super().down(say)
+
+
+@pytest.mark.parametrize("file", ["metrics", "events", "agent's state"])
+def test_a_full_disk_wherever_it_shows_ends_the_run_in_one_sentence_and_everything_is_taken_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    experiment = loaded(tmp_path)
+    folder, plant = RunFolder(tmp_path / "run"), Watched(experiment)
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder.path))
+    calls = 0
+
+    def fails_later(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise full
+
+    if file == "metrics":
+        monkeypatch.setattr(metrics.RowWriter, "write", fails_later)
+    elif file == "events":
+        monkeypatch.setattr(recorder, "append", fails_later)
+    else:
+        store = FileStore(tmp_path / "agent.json")
+        monkeypatch.setattr(os, "fsync", fails_later)
+        monkeypatch.setattr(agent_store, "of_part", lambda *_: store)
+    with pytest.raises(FogError, match="No space left on device") as stopped, folder.held():
+        runner.run(experiment, plant, folder, Silent())
+    assert stopped.value.exit_code == 1
+    assert plant.went_down
+    assert folder.manifest()["state"] in ("failed", "running"), "what was written before stays readable"
+
+
+def test_an_agent_whose_broker_is_dead_knows_no_arrivals_and_goes_on() -> None:
+    @contextlib.contextmanager
+    def nobody() -> Iterator[Any]:
+        raise KafkaTimeoutError
+        yield
+
+    assert TopicArrivals(nobody).of({"nearest": ["taxi.rides"]}) == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -125,7 +126,8 @@ def test_a_killed_run_resumes_at_the_next_policy_and_says_what_it_lost(
     assert watcher.parts == ["thresholds.1"]
     assert manifest["state"] == "done"
     assert len(manifest["lost"]) == 1
-    assert "thresholds, repetition 1: lost when the run ended after 20 s of it" in manifest["lost"][0]
+    told = manifest["lost"][0]
+    assert re.search(r"thresholds, repetition 1: lost when the run ended after 2[01] s of it", told)
     scores = page.write(folder).scores
     assert [entry["policy"] for entry in scores["policies"]] == ["gesscale-spark", "thresholds"]
     assert manifest["lost"][0] in scores["warnings"]
@@ -301,7 +303,9 @@ def test_calibration_teaches_every_policy_before_it_begins(tmp_path: Path) -> No
     [stage] = manifest["calibration"].values()
     assert {sample["replicas"] for sample in stage["batches"]} >= {1, 2, 4}
     truth = manifest["mst"]["nearest"]
-    for sample in stage["batches"]:
+    warm = [sample for sample in stage["batches"] if sample["weight"] == 1.0]
+    assert warm
+    for sample in warm:
         assert sample["mst"] == pytest.approx(truth[sample["replicas"] - 1], rel=0.35)
     started = [e for e in folder.events() if e["what"] == "agent started" and e["part"] == "gesscale-spark.1"]
     assert started[0]["samples"] >= 3

@@ -93,6 +93,27 @@ def test_the_dashboard_asks_only_for_what_is_collected() -> None:
         assert all(f"--collector.{name}" in settings for name in known)
 
 
+def test_the_dashboard_is_laid_out_as_grafana_wants_it() -> None:
+    shown = json.loads(runner.invoke(app, ["pi", "dashboard"]).stdout)
+    assert {"uid", "title", "schemaVersion", "time", "templating", "panels"} <= set(shown)
+    assert [each["type"] for each in shown["templating"]["list"]] == ["datasource"]
+    panels = shown["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${source}"}
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (place["x"] + column, place["y"] + row)
+            for column in range(place["w"])
+            for row in range(place["h"])
+        }
+        assert not cells & taken
+        taken |= cells
+
+
 @pytest.mark.parametrize("role", [*PLAYBOOKS, RESET])
 def test_each_role_says_what_it_takes_and_gives_it_a_default(role: str) -> None:
     folder = COLLECTION / "roles" / role

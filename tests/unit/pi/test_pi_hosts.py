@@ -142,3 +142,12 @@ def test_the_inventory_groups_by_role_and_checks_host_keys(tmp_path: Path) -> No
     assert "StrictHostKeyChecking=yes" in options
     assert f'UserKnownHostsFile="{tmp_path}/a folder/known_hosts"' in options
     assert options[:2] == ["-F", "none"]
+
+
+def test_a_second_network_is_where_nodes_meet_and_ssh_does_not(tmp_path: Path) -> None:
+    bed = loaded("cloud 10.0.0.1 data=192.168.7.1\npi1 10.0.0.2\n", tmp_path)
+    assert [host.reached_at for host in bed.hosts] == ["192.168.7.1", "10.0.0.2"]
+    made = inventory(bed, tmp_path / "known_hosts")["all"]["children"]
+    assert made["control"]["hosts"]["cloud"]["ansible_host"] == "10.0.0.1"
+    assert made["control"]["hosts"]["cloud"]["fog_data_address"] == "192.168.7.1"
+    assert "fog_data_address" not in made["edge"]["hosts"]["pi1"]

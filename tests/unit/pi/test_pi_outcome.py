@@ -39,6 +39,27 @@ def test_the_failed_item_of_a_loop_is_the_one_told() -> None:
     assert seen.failures == {"pi1": "Do it: b is missing"}
 
 
+def test_of_facts_that_cannot_be_collected_the_module_is_told() -> None:
+    broken = {
+        "failed": True,
+        "msg": "Task failed: Module result deserialization failed: No start of json char found",
+        "module_stderr": "Traceback (most recent call last):\nOSError: [Errno 28] No space left on device\n",
+    }
+    seen = Outcome()
+    seen.take(event("runner_on_failed", "pi1", msg="These failed: setup.", failed_modules={"setup": broken}))
+    assert seen.failures == {"pi1": "Do it: OSError: [Errno 28] No space left on device"}
+
+
+def test_a_disk_so_full_that_python_finds_no_place_for_a_byte_is_told_as_such() -> None:
+    python = "FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/home/pi']"
+    seen = Outcome()
+    seen.take(event("runner_on_failed", "pi1", msg="MODULE FAILURE", module_stderr=f"Traceback\n{python}\n"))
+    assert seen.failures["pi1"].startswith(
+        "Do it: No space left on the disk, or it is read-only: nothing can"
+    )
+    assert seen.failures["pi1"].endswith("['/tmp', '/home/pi']")
+
+
 def test_an_unreachable_host_is_told_in_one_line() -> None:
     seen = Outcome()
     seen.take(event("runner_on_unreachable", "pi1", msg="Failed to connect\nvia ssh: timed out"))

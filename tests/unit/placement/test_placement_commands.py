@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fogctl.placement.demand import profiled
 from fogctl.placement.plan import Strategy
 from fogctl.placement.profile import Profile, StageProfile
 from fogctl.placement.room import rooms
+from fogctl.placement.together import in_order
 from fogctl.runtime import app as apps
 from fogctl.runtime.deployment import BESIDE_HEAP_BYTES, Deployment, Replica, StagePlacement
 from fogctl.testbed.model import Kind, Node, Role, Testbed
@@ -59,7 +61,7 @@ def answer(*arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def profile_file(folder: Path, **cpu_s: float) -> str:
+def profile_file(folder: Path, app: str = "taxi3", **cpu_s: float) -> str:
     """What records cost; a hundred a second are sent."""
     stages = [
         StageProfile(
@@ -73,9 +75,10 @@ def profile_file(folder: Path, **cpu_s: float) -> str:
         )
         for name, cost in cpu_s.items()
     ]
-    made = Profile(app="taxi3", measured_at="2026-05-01T12:00:00+00:00", window_s=10, stages=stages)
-    (folder / "profile.json").write_text(made.model_dump_json())
-    return str(folder / "profile.json")
+    made = Profile(app=app, measured_at="2026-05-01T12:00:00+00:00", window_s=10, stages=stages)
+    file = folder / ("profile.json" if app == "taxi3" else f"{app}.json")
+    file.write_text(made.model_dump_json())
+    return str(file)
 
 
 def test_a_dry_run_places_on_a_testbed_that_is_not_up_and_changes_nothing(folder: Path) -> None:
@@ -102,6 +105,15 @@ def test_the_dry_run_says_what_decided_and_that_there_is_no_profile(folder: Path
     said = run("deploy", "taxi3", "--place", "spread", "--profile", costs, "--dry-run").stdout
     assert "spread: each replica on the emptiest node" in said
     assert "no profile" not in said
+
+
+def test_real_nodes_are_as_large_as_their_boards(folder: Path) -> None:
+    fast = "  - {name: fast, role: edge, site: street, board: rpi5-8g}\n"
+    text = TESTBED.replace("kind: sim", "kind: k3s").replace("latency:", f"{fast}latency:")
+    (folder / "testbed.yaml").write_text(text)
+    heavy = profile_file(folder, parse=0.001, measure=0.05, choose=0.001)
+    assert answer("--place", "auto", "--profile", heavy)["nodes"]["measure"] == ["fast"]
+    assert "no room" not in run("deploy", "taxi3", "--place", "auto", "--dry-run").stdout
 
 
 def test_replicas_are_as_asked_and_one_where_nothing_is_asked() -> None:
@@ -193,16 +205,16 @@ def other(*replicas: Replica) -> Deployment:
 
 def test_nodes_that_another_app_has_are_left_to_it() -> None:
     wish = Wish(Strategy.auto, {})
-    alone = placed(apps.load("taxi"), bed(), wish)
+    alone = placed([apps.load("taxi")], bed(), wish)
     assert alone.nodes == {"nearest": ("pi1",)}
-    around = placed(apps.load("taxi"), bed(other(Replica("pi1"), Replica("pi2", 0.5))), wish)
+    around = placed([apps.load("taxi")], bed(other(Replica("pi1"), Replica("pi2", 0.5))), wish)
     assert around.nodes == {"nearest": ("pi3",)}
     assert around.left_out == ("pi1", "pi2")
 
 
 def test_what_an_app_has_itself_is_free_for_it_and_tells_how_many_replicas_it_keeps() -> None:
     own = Deployment("taxi", "app.yaml", (StagePlacement("nearest", 0, (Replica("pi1"), Replica("pi4"))),))
-    assert placed(apps.load("taxi"), bed(own), Wish(Strategy.pack, {})).nodes == {"nearest": ("pi1", "pi2")}
+    assert placed([apps.load("taxi")], bed(own), Wish(Strategy.pack, {})).nodes == {"nearest": ("pi1", "pi2")}
 
 
 def test_room_is_what_shares_and_memory_leave() -> None:
@@ -243,3 +255,93 @@ def test_demands_are_what_was_measured_at_the_rate_it_was_measured_at(folder: Pa
     assert [each.cpu_cores for each in demands] == pytest.approx([0.1, 0.9, 0.2])
     assert [each.output_bytes_per_s for each in demands] == pytest.approx([5000] * 3)
     assert [each.readers for each in demands] == [("measure",), ("choose",), ()]
+
+
+# Several apps in one plan
+
+
+def together(*arguments: str) -> Any:
+    result = run("deploy", "taxi3", "taxi", *arguments, "--dry-run", "-o", "json")
+    assert result.exit_code == 0, result.exception
+    return json.loads(result.stdout)
+
+
+def test_apps_placed_together_get_nodes_of_their_own_in_one_plan() -> None:
+    found = together("--place", "auto", "--replicas", "taxi3.measure=2")
+    assert found["nodes"].keys() == {"taxi3.parse", "taxi3.measure", "taxi3.choose", "taxi.nearest"}
+    used = [node for nodes in found["nodes"].values() for node in nodes]
+    assert len(used) == len(set(used)) == 5
+    assert "taxi: start stage nearest" in found["changes"]
+    assert len(found["changes"]) == 4 + 5
+
+
+def test_the_heavy_stage_of_whichever_app_gets_the_fast_node(folder: Path) -> None:
+    # One after the other, the app that comes first would have it.
+    fast = "{name: fast, role: edge, site: street, board: rpi5-8g}"
+    (folder / "testbed.yaml").write_text(
+        TESTBED.replace("latency:", f"  - {fast}\nlatency:").replace("near[1-3]", "near[1-4]")
+    )
+    for heavy, costs in (("taxi.nearest", (0.001, 0.05)), ("taxi3.measure", (0.05, 0.001))):
+        taxi3 = profile_file(folder, parse=0.001, measure=costs[0], choose=0.001)
+        taxi = profile_file(folder, "taxi", nearest=costs[1])
+        found = together("--place", "auto", "--profile", taxi3, "--profile", taxi)["nodes"]
+        assert [stage for stage, nodes in found.items() if "fast" in nodes] == [heavy]
+
+
+def test_with_slots_stages_of_different_apps_share_a_node() -> None:
+    found = together("--place", "pack", "--slots", "2")
+    assert found["nodes"]["taxi3.choose"] == found["nodes"]["taxi.nearest"] == ["near2"]
+
+
+def test_options_of_several_apps_name_the_app() -> None:
+    assert together("--place", "auto", "--set", "taxi.nearest.work=5", "--set", "taxi3.parse.work=7")
+
+
+BAD_TOGETHER = {
+    ("--on", "near1"): "--on is for one app",
+    ("--place", "auto", "--replicas", "measure=2"): "no stage measure",
+    ("--place", "auto", "--set", "nearest.work=5"): "which of the apps",
+    ("--place", "auto", "--set", "uc1.nearest.work=5"): "which of the apps",
+    ("--place", "auto", "--set", "taxi.nearst.work=5"): "no stage",
+}
+
+
+@pytest.mark.parametrize("arguments", BAD_TOGETHER, ids=" ".join)
+def test_what_is_not_clear_of_several_apps_is_refused_in_one_sentence(arguments: tuple[str, ...]) -> None:
+    error = refused("deploy", "taxi3", "taxi", *arguments, "--dry-run")
+    assert BAD_TOGETHER[arguments] in str(error)
+    assert error.exit_code == BAD_INPUT
+
+
+def test_profiles_are_of_each_app_or_of_none(folder: Path) -> None:
+    one = profile_file(folder, parse=0.001, measure=0.001, choose=0.001)
+    error = refused("deploy", "taxi3", "taxi", "--place", "auto", "--profile", one, "--dry-run")
+    assert "a profile of taxi3 and none of taxi" in str(error)
+    error = refused("deploy", "taxi", "uc2", "--place", "auto", "--profile", one, "--dry-run")
+    assert "of the app taxi3, not of taxi or uc2" in str(error)
+    error = refused("deploy", "taxi3", "--place", "auto", "--profile", one, "--profile", one, "--dry-run")
+    assert "second profile of taxi3" in str(error)
+    assert "taxi is named twice" in str(refused("deploy", "taxi", "taxi", "--place", "auto", "--dry-run"))
+
+
+def on_nodes(app: str, *nodes: str) -> Deployment:
+    return Deployment(app, "app.yaml", (StagePlacement("only", 0, tuple(Replica(node) for node in nodes)),))
+
+
+def one_each(deployments: Sequence[Deployment]) -> bool:
+    """Whether no node is used twice."""
+    used = [node for each in deployments for node in each.stages[0].nodes]
+    return len(used) == len(set(used))
+
+
+def test_an_app_whose_nodes_another_still_has_is_moved_after_it() -> None:
+    a, b, c = on_nodes("a", "pi2"), on_nodes("b", "pi3"), on_nodes("c", "pi1")
+    there = [on_nodes("a", "pi1"), on_nodes("b", "pi2")]
+    assert [each.app for each in in_order([a, c, b], there, one_each)] == ["b", "a", "c"]
+
+
+def test_apps_that_wait_for_each_other_are_refused() -> None:
+    there = [on_nodes("a", "pi1"), on_nodes("b", "pi2")]
+    with pytest.raises(FogError, match="a, b would each have to go first") as error:
+        in_order([on_nodes("a", "pi2"), on_nodes("b", "pi1")], there, one_each)
+    assert error.value.exit_code == REFUSED

@@ -10,9 +10,10 @@ import pytest
 
 from fogctl.errors import REFUSED, FogError
 from fogctl.metrics.node import Reading
-from fogctl.placement.measure import Look, cpu_use, recorded
+from fogctl.placement.measure import Look, cpu_use
 from fogctl.placement.profile import Profile, StateSource, read_profile, write_profile
 from fogctl.placement.window import CpuUse, Written, stage_profile, state_use
+from fogctl.runtime.progress import recorded
 
 # As Spark 4 wrote it, with fewer partitions.
 RECORDED = json.loads(

@@ -20,6 +20,7 @@ from fogctl.runtime.deployment import (
     check_memory,
     from_json,
     inverse,
+    mends,
     to_json,
 )
 from fogctl.testbed.model import Kind, Node, Role, Testbed
@@ -177,3 +178,25 @@ def test_a_node_without_room_is_refused_with_its_figures() -> None:
     other = Deployment("other", "app.yaml", one.stages)
     with pytest.raises(FogError, match=r"pi1 has no room: its memory is 820 MiB, .* need 832 MiB"):
         check_memory([one, other], heaps, testbed)
+
+
+@given(deployments(), st.dictionaries(st.sampled_from(STAGES), st.sets(st.sampled_from(NODES))))
+def test_after_mending_exactly_the_recorded_replicas_are_there(
+    current: Deployment, there: dict[str, set[str]]
+) -> None:
+    found = {placement.stage: set(there.get(placement.stage, ())) for placement in current.stages}
+    for step in mends(current, current, changes(current, current), {k: sorted(v) for k, v in found.items()}):
+        match step:
+            case AddReplica(stage, replica):
+                assert replica.node not in found[stage]
+                found[stage].add(replica.node)
+            case RemoveReplica(stage, replica):
+                found[stage].remove(replica.node)
+    assert found == {placement.stage: set(placement.nodes) for placement in current.stages}
+
+
+@given(deployments(), deployments())
+def test_nothing_is_mended_where_the_record_is_right(current: Deployment, wanted: Deployment) -> None:
+    there = {placement.stage: list(placement.nodes) for placement in current.stages}
+    assert mends(current, wanted, changes(current, wanted), there) == []
+    assert mends(None, wanted, changes(None, wanted), {}) == []

@@ -67,7 +67,11 @@ def test_what_is_written_down_holds_no_secret(secured: KafkaConnection) -> None:
 
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
-    [("x", 0o644, "others can read this password"), ("", 0o600, "holds no password")],
+    [
+        ("x", 0o644, "others can read this password"),
+        ("x", 0o640, "others can read this password"),
+        ("", 0o600, "holds no password"),
+    ],
 )
 def test_a_bad_password_file_is_refused(tmp_path: Path, text: str, mode: int, said: str) -> None:
     file = tmp_path / "password"

@@ -1,151 +1,123 @@
-"""Calibration from a run, and how far a simulated run is from it: simulated runs stand in for live ones."""
+"""The fit to single batches of a run, and how far one run is from another."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fogctl.agent.plan import Plan, Scale, Share
-from fogctl.sim import Counted, SimTarget, StageParameters, Stalls
-from fogctl.sim.calibrate import StageRun, calibrate, settled
+from fogctl.sim import StageParameters, Stalls
 from fogctl.sim.compare import agreement, compare
+from fogctl.sim.fit_batches import SeenBatch, fit_batches
 
 TRUTH = StageParameters(
     tau_s=0.2,
     mu_per_s=90.0,
-    beta=0.9,
+    beta=0.95,
     k0=3.0,
     k1=1.5,
-    theta=1.1,
-    noise=0.06,
-    startup_cpu=0.6,
-    start_sigma=0.0,
+    theta=1.4,
+    noise=0.08,
+    start_sigma=0.9,
     reference_cores=0.2,
-    stalls=Stalls(out_s=5.0, first_trips=0.0, in_s=0.5),
+    cold=0.8,
+    warm_cpu_s=6.0,
+    driver_s=0.3,
+    stalls=Stalls(out_s=3.0, first_trips=10.0, in_s=0.5, first_s=1.0),
 )
-SETS = [("e1",), ("e1", "e2"), ("e1", "e2", "e3"), ("e1", "e2", "e3", "e4"), ("e3", "e4"), ("e2",)]
+SETS = [(0.0,), (0.0, 10.0), (0.0, 10.0, 50.0), (0.0, 10.0, 50.0, 120.0, 250.0), (50.0, 250.0)]
+PARTITIONS, SLOTS = 8, 4
 
 
-def live(world, rates=(30.0, 80.0, 200.0, 400.0), seed: int = 3) -> tuple[SimTarget, StageRun]:
-    """A run with other parameters than the defaults, through several node sets and loads."""
-    steps = [rate for _ in SETS for rate in rates for _ in range(120)]
-    app = world.app(("work", "records", "done"), partitions=8)
-    target = SimTarget(world.simulation(Counted(steps), SETS[0], TRUTH, app=app, seed=seed))
-    looks, nodes = [], []
-    for number, chosen in enumerate(SETS):
-        target.apply("toy", Plan((Scale("work", chosen),), "test"))
-        while target.now_s() < (number + 1) * 120.0 * len(rates):
-            target.sleep(10.0)
-            looks.append(target.stages("toy")[0])
-            nodes.append(target.nodes())
-    found: dict[str, list[float]] = {}
-    for event in target.simulation.events:
-        if event["what"] == "stall":
-            found.setdefault(event["kind"], []).append(event["seconds"])
-    return target, StageRun(looks, 8, stalls_s=found, nodes=nodes)
+def took_s(batch: SeenBatch) -> float:
+    """What the batch takes by the truth, written down anew: its longest replica, and the driver."""
+    each, left = divmod(PARTITIONS, len(batch.replicas))
+    longest = 0.0
+    for order, (rtt_ms, cpu_s) in enumerate(batch.replicas):
+        own = each + (order < left)
+        slow = 1.0 + TRUTH.cold * np.exp(-cpu_s / TRUTH.warm_cpu_s)
+        work = own * TRUTH.tau_s * batch.share**-0.9
+        work += batch.rows / (TRUTH.mu_per_s * batch.share * (PARTITIONS / own) ** TRUTH.beta)
+        trips = TRUTH.k0 + TRUTH.k1 * np.ceil(own / SLOTS)
+        longest = max(longest, slow * work + trips * 0.1 * (rtt_ms / 100.0) ** TRUTH.theta)
+    return TRUTH.driver_s + longest
 
 
-@pytest.fixture(scope="module")
-def run(world) -> tuple[SimTarget, StageRun]:
-    return live(world)
+def run(seed: int = 1, shares: tuple[float, ...] = (1.0,)) -> list[SeenBatch]:
+    """Batches of a run through several sets and loads, each replica colder at first."""
+    rng = np.random.default_rng(seed)
+    found = []
+    worked: dict[float, float] = {}
+    for number, distances in enumerate(SETS):
+        new = [rtt_ms for rtt_ms in distances if rtt_ms not in worked]
+        worked = {rtt_ms: worked.get(rtt_ms, 0.0) for rtt_ms in distances}
+        for place in range(60):
+            share = shares[place * len(shares) // 60]
+            batch = SeenBatch(
+                float(rng.integers(20, 900)),
+                1.0,
+                tuple(sorted(worked.items())),
+                share,
+                new_rtt_ms=max(new, default=0),
+            )
+            extra = 0.0
+            if place == 0:
+                kind = "first" if number == 0 else "out" if new else "in"
+                extra = {"first": 1.0, "out": 3.0 + 10.0 * batch.new_rtt_ms / 1e3, "in": 0.5}[kind]
+                batch = replace(batch, change=kind)
+            seconds = took_s(batch) * np.exp(0.08 * rng.standard_normal()) + extra
+            found.append(replace(batch, duration_s=float(seconds)))
+            worked = {rtt_ms: cpu_s + 0.2 * seconds for rtt_ms, cpu_s in worked.items()}
+    return found
 
 
-def distance(target: SimTarget):
-    return target.simulation.distance_ms
+def test_batches_of_sets_and_sizes_never_seen_are_foretold() -> None:
+    found = fit_batches(run(), PARTITIONS, SLOTS, StageParameters())
+    for n, rtt, rows in [(1, 0.0, 300), (2, 20.0, 600), (4, 50.0, 250), (6, 200.0, 800), (8, 150.0, 1200)]:
+        expected = TRUTH.batch_s(rows, n, PARTITIONS, rtt, slots=SLOTS)
+        assert found.batch_s(rows, n, PARTITIONS, rtt, slots=SLOTS) == pytest.approx(expected, rel=0.10)
 
 
-def test_batch_times_of_sets_and_sizes_never_seen_are_reproduced(run) -> None:
-    target, seen = run
-    found = calibrate(seen, distance(target), 0.2)
-    for n, rtt, rows in [(1, 0.0, 300), (2, 20.0, 600), (3, 50.0, 250), (4, 300.0, 800), (2, 150.0, 400)]:
-        assert found.batch_s(rows, n, 8, rtt) == pytest.approx(TRUTH.batch_s(rows, n, 8, rtt), rel=0.10)
+def test_how_cold_replicas_begin_and_what_warms_them_is_learned() -> None:
+    found = fit_batches(run(), PARTITIONS, SLOTS, StageParameters())
+    for cpu_s in (0.0, 3.0, 8.0, 30.0):
+        assert found.slowdown(cpu_s) == pytest.approx(TRUTH.slowdown(cpu_s), abs=0.15)
+    warm = [replace(b, replicas=tuple((rtt, 1e6) for rtt, _ in b.replicas)) for b in run()]
+    warm = [replace(b, duration_s=took_s(b)) for b in warm if not b.change]
+    # A run whose replicas were warm from the start cannot tell: what was known before stays.
+    assert fit_batches(warm, PARTITIONS, SLOTS, StageParameters()).cold == pytest.approx(1.0, rel=0.05)
 
 
-def test_noise_stalls_and_cpu_are_as_they_were(run) -> None:
-    target, seen = run
-    found = calibrate(seen, distance(target), 0.2)
-    assert found.noise == pytest.approx(TRUTH.noise, rel=0.6)
-    assert (found.stalls.out_s, found.stalls.in_s) == (5.0, 0.5)
+def test_noise_and_stalls_are_as_they_were() -> None:
+    found = fit_batches(run(), PARTITIONS, SLOTS, StageParameters())
+    assert found.noise == pytest.approx(TRUTH.noise, rel=0.25)
+    assert found.stalls.first_s == pytest.approx(1.0, abs=1.0)  # one batch tells it
+    assert found.stalls.in_s == pytest.approx(0.5, abs=0.5)
+    for far_s in (0.01, 0.12, 0.25):
+        stall = found.stalls.out_s + found.stalls.first_trips * far_s
+        assert stall == pytest.approx(3.0 + 10.0 * far_s, abs=0.8)
     assert found.stalls.lost_s == Stalls().lost_s  # never seen: as before
-    assert found.startup_cpu == pytest.approx(TRUTH.startup_cpu, abs=0.25)
-    assert found.reference_cores == 0.2
 
 
-def test_looks_that_mix_two_configurations_are_left_out(run) -> None:
-    _, seen = run
-    kept = settled(seen.looks)
-    assert 0 < len(kept) < len(seen.looks)
-    changes = [b.at_s for a, b in pairwise(seen.looks) if a.nodes != b.nodes]
-    for look in kept:
-        assert all(not 0 <= look.at_s - change < look.window_s for change in changes)
-
-
-def test_shares_are_learned_too(world) -> None:
-    app = world.app(("work", "records", "done"), partitions=8)
-    target = SimTarget(world.simulation(Counted(np.full(2000, 150.0)), ("e1", "e2"), TRUTH, app=app))
-    given_shares, looks = [], []
-    for share in (1.0, 0.8, 0.5, 0.3):
-        target.apply("toy", Plan((Share("work", None, share),), "test"))
-        target.sleep(45.0)
-        for _ in range(12):
-            target.sleep(10.0)
-            looks.append(target.stages("toy")[0])
-            given_shares.append((target.now_s(), share))
-
-    def share_at(at_s: float) -> float:
-        return next(share for time, share in given_shares if time >= at_s)
-
-    found = calibrate(StageRun(looks, 8, share_at), distance(target), 0.2)
+def test_shares_are_learned_too() -> None:
+    found = fit_batches(run(shares=(1.0, 0.7, 0.4)), PARTITIONS, SLOTS, StageParameters())
     assert found.sigma == pytest.approx(1.0, abs=0.1)
-    assert found.batch_s(300, 2, 8, 10.0, 0.4) == pytest.approx(TRUTH.batch_s(300, 2, 8, 10.0, 0.4), rel=0.1)
 
 
-def test_what_goes_out_is_what_the_next_stage_receives(run) -> None:
-    target, seen = run
-    half = replace(seen, next_input=[0.5 * look.processed_rate for look in seen.looks])
-    assert calibrate(half, distance(target), 0.2).out_per_in == pytest.approx(0.5)
+def test_one_batch_that_is_far_off_moves_nothing() -> None:
+    batches = run()
+    spoilt = [replace(b, duration_s=20 * b.duration_s) if n % 40 == 7 else b for n, b in enumerate(batches)]
+    one, other = (fit_batches(each, PARTITIONS, SLOTS, StageParameters()) for each in (batches, spoilt))
+    for n, rtt in ((2, 10.0), (4, 50.0), (8, 200.0)):
+        assert other.mst(n, rtt, 5.0, 8, slots=4) == pytest.approx(one.mst(n, rtt, 5.0, 8, slots=4), rel=0.1)
 
 
-def test_too_little_to_go_by_is_said(run) -> None:
-    target, seen = run
+def test_too_little_to_go_by_is_said() -> None:
     with pytest.raises(ValueError, match="too few"):
-        calibrate(replace(seen, looks=seen.looks[:2]), distance(target), 0.2)
-
-
-def follow(world, parameters: StageParameters, seed: int) -> tuple[dict[str, list[tuple[float, int]]], float]:
-    """A toy scaler in a run of its own: replicas over time, and the mean lag."""
-    rates = 150.0 + 130.0 * np.sin(np.arange(3000) / 3000 * 4 * np.pi)
-    app = world.app(("work", "records", "done"), partitions=8)
-    target = SimTarget(world.simulation(Counted(rates), ("e1",), parameters, app=app, seed=seed))
-    lags = []
-    while target.now_s() < 3000.0:
-        target.sleep(30.0)
-        (look,) = target.stages("toy")
-        lags.append(look.lag)
-        wanted = min(3, max(1, int(np.ceil(look.input_rate / 85.0))))
-        target.apply("toy", Plan((Scale("work", tuple(f"e{i + 1}" for i in range(wanted))),), "test"))
-    return target.simulation.supply, float(np.mean(lags))
-
-
-def test_a_calibrated_simulation_follows_the_run_it_was_calibrated_from(world, run) -> None:
-    target, seen = run
-    found = calibrate(seen, distance(target), 0.2)
-    replicas, lag = follow(world, TRUTH, seed=1)
-    again, lag_again = follow(world, found, seed=2)
-    told = compare({"mean_lag": lag}, {"mean_lag": lag_again}, replicas, again, 3000.0)
-    assert told.agreement >= 0.9
-    assert told.valid
-    assert abs(told.scores["mean_lag"].relative or 0.0) < 0.25
-    # Parameters that have nothing to do with the run are found out.
-    far_off = replace(TRUTH, mu_per_s=30.0)
-    _, lag_off = follow(world, far_off, seed=2)
-    off = compare({"mean_lag": lag}, {"mean_lag": lag_off}, replicas, again, 3000.0)
-    assert abs(off.scores["mean_lag"].relative or 0.0) > 1.0
+        fit_batches(run()[:8], PARTITIONS, SLOTS, StageParameters())
 
 
 STEPS = st.lists(st.tuples(st.floats(0, 90), st.integers(1, 4)), min_size=1, max_size=6).map(

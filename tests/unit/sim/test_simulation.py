@@ -13,18 +13,28 @@ from fogctl.sim import Counted, StageParameters, Stalls, Timed
 from fogctl.sim.faults import Fault
 from fogctl.testbed.model import LatencyChange
 
-QUIET = StageParameters(
-    tau_s=0.1, mu_per_s=100.0, beta=1.0, k0=4.0, k1=2.0, theta=1.0, noise=0.0, start_sigma=0.0
-)
 STALLS = Stalls(
+    registers_s=4.0,
     add_takes_s=6.0,
     out_s=4.0,
     first_trips=0.0,
     remove_takes_s=1.0,
     in_s=1.0,
     lost_s=3.0,
-    cold_s=20.0,
-    cold_speed=0.5,
+    first_s=0.0,
+)
+QUIET = StageParameters(
+    tau_s=0.1,
+    mu_per_s=100.0,
+    beta=1.0,
+    k0=4.0,
+    k1=2.0,
+    theta=1.0,
+    noise=0.0,
+    start_sigma=0.0,
+    driver_s=0.0,
+    cold=0.0,
+    stalls=STALLS,
 )
 
 
@@ -38,33 +48,59 @@ def with_stalls(stalls: Stalls = STALLS) -> StageParameters:
     return replace(QUIET, stalls=stalls)
 
 
-def gaps(sim) -> list[tuple[float, float]]:
-    """When no batch ran: (begin, seconds), of those longer than half a second."""
+def held_up(sim, **far_ms: float) -> list[tuple[float, float]]:
+    """Batches that took too long: their start, and by how much. `n2=50.0`: two, one at 50 ms."""
     done = sim.stages["work"].batches()
-    ends = np.array(done["end_s"])
-    begins = ends - np.array(done["duration_s"])
-    idle = begins[1:] - ends[:-1]
-    return [(float(ends[i]), float(idle[i])) for i in np.flatnonzero(idle > 0.5)]
+    found = []
+    for end_s, took_s, rows, n in zip(
+        *(done[k] for k in ("end_s", "duration_s", "rows", "replicas")), strict=True
+    ):
+        beyond = took_s - QUIET.batch_s(rows, n, 4, far_ms[f"n{n}"])
+        if beyond > 0.5:
+            found.append((end_s - took_s, beyond))
+    return found
 
 
-def test_a_new_replica_takes_its_time_stalls_once_and_is_cold_at_first(world) -> None:
+def test_a_new_replica_takes_its_time_and_stalls_once(world) -> None:
     sim = world.simulation(constant(500.0), ["e1"], with_stalls())
     sim.advance(100.0)
     before = sim.stage_metrics()[0].true_rate
+    seen = []
+    sim._later(103.0, lambda: seen.append((sim.deployment.stage("work").nodes, sim.stage_metrics()[0].nodes)))
     sim.change(AddReplica("work", Replica("e2")))
     assert sim.now_s == 106.0
+    # It is placed, and paid for, at once, and works once it has registered.
+    assert seen == [(("e1", "e2"), ("e1",))]
+    assert sim.supply["work"] == [(0.0, 1), (100.0, 2)]
     assert sim.stage_metrics()[0].nodes == ("e1", "e2")
-    sim.advance(125.0)
-    ((at_s, seconds),) = gaps(sim)
-    assert 100.0 <= at_s <= 112.0
-    assert seconds == pytest.approx(4.0)
-    cold = sim.stages["work"].batches()["duration_s"][-1]
-    rows = sim.stages["work"].batches()["rows"][-1]
     sim.advance(250.0)
-    warm = sim.stage_metrics()[0].true_rate
-    assert rows / cold < 0.8 * warm
-    assert warm > 1.8 * before
-    assert sim.supply["work"] == [(0.0, 1), (106.0, 2)]
+    ((at_s, seconds),) = held_up(sim, n1=0.0, n2=10.0)
+    assert 104.0 <= at_s <= 109.0
+    assert seconds == pytest.approx(4.0)
+    assert sim.stage_metrics()[0].true_rate > 1.8 * before
+
+
+def test_a_new_replica_is_cold_at_first_while_the_others_are_warm(world) -> None:
+    from dataclasses import replace
+
+    cold = replace(with_stalls(), cold=1.0, warm_cpu_s=1.0)
+    sim = world.simulation(constant(500.0), ["e1"], cold)
+    sim.advance(150.0)
+    sim.change(AddReplica("work", Replica("e2")))
+    sim.advance(170.0)
+    begins = sim.stages["work"].batches()["duration_s"][-1] / sim.stages["work"].batches()["rows"][-1]
+    sim.advance(400.0)
+    ends = sim.stages["work"].batches()["duration_s"][-1] / sim.stages["work"].batches()["rows"][-1]
+    assert begins > 1.3 * ends
+
+
+def test_a_node_that_is_lost_while_its_replica_starts_is_not_kept(world) -> None:
+    sim = world.simulation(constant(50.0), ["e1"], with_stalls(), faults=[Fault(102.0, "kill", "e2")])
+    sim.advance(100.0)
+    with pytest.raises(FogError, match="lost meanwhile"):
+        sim.change(AddReplica("work", Replica("e2")))
+    assert sim.deployment.stage("work").nodes == ("e1",)
+    assert sim.supply["work"] == [(0.0, 1), (100.0, 2), (104.0, 1)]
 
 
 def test_replicas_that_are_added_together_take_the_time_and_the_stall_of_one(world) -> None:
@@ -74,7 +110,7 @@ def test_replicas_that_are_added_together_take_the_time_and_the_stall_of_one(wor
     assert sim.now_s == 106.0
     sim.advance(200.0)
     assert sim.stage_metrics()[0].nodes == ("e1", "e2", "e3")
-    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(4.0)]
+    assert [seconds for _, seconds in held_up(sim, n1=0.0, n3=50.0)] == [pytest.approx(4.0)]
 
 
 def test_a_far_replica_stalls_for_longer_when_it_joins(world) -> None:
@@ -84,18 +120,19 @@ def test_a_far_replica_stalls_for_longer_when_it_joins(world) -> None:
     sim.advance(100.0)
     sim.change(AddReplica("work", Replica("e4")))  # 300 ms away
     sim.advance(150.0)
-    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(4.0 + 10 * 0.3)]
+    assert [seconds for _, seconds in held_up(sim, n1=0.0, n2=300.0)] == [pytest.approx(4.0 + 10 * 0.3)]
 
 
-def test_slots_let_a_replica_run_its_tasks_at_once(world) -> None:
-    # Four partitions on one replica: four rounds of 0.1 s with one slot, one with four.
+def test_slots_let_a_replica_wait_for_its_tasks_at_once(world) -> None:
+    # Four tasks on one replica at 300 ms: 4 + 2·4 trips with one slot, 4 + 2 with four. They share its CPU.
+    assert QUIET.batch_s(100, 1, 4, 300.0, slots=1) == pytest.approx(0.4 + 1.0 + 12 * 0.3)
+    assert QUIET.batch_s(100, 1, 4, 300.0, slots=4) == pytest.approx(0.4 + 1.0 + 6 * 0.3)
     app = world.app(("work", "records", "done"), slots=4)
-    sim = world.simulation(constant(500.0), ["e1"], QUIET, app=app)
+    sim = world.simulation(constant(500.0), ["e4"], QUIET, app=app)
     sim.advance(100.0)
     (seen,) = sim.stage_metrics()
     assert seen.slots == 4
-    assert seen.max_rows == 440
-    assert seen.processed_rate == pytest.approx(440 / 4.5, rel=0.01)
+    assert seen.processed_rate == pytest.approx(230 / 4.5, rel=0.06)
 
 
 def test_removing_a_replica_stalls_less(world) -> None:
@@ -104,7 +141,7 @@ def test_removing_a_replica_stalls_less(world) -> None:
     sim.change(RemoveReplica("work", Replica("e2")))
     sim.advance(200.0)
     assert sim.stage_metrics()[0].nodes == ("e1",)
-    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(1.0)]
+    assert [seconds for _, seconds in held_up(sim, n1=0.0, n2=10.0)] == [pytest.approx(1.0)]
 
 
 def test_a_share_changes_at_once_and_without_a_stall(world) -> None:
@@ -112,10 +149,10 @@ def test_a_share_changes_at_once_and_without_a_stall(world) -> None:
     sim.advance(100.0)
     sim.change(SetShare("work", Replica("e1", 0.5), 1.0))
     assert sim.now_s == 100.0
+    assert sim.events == []
     sim.advance(200.0)
-    assert gaps(sim) == []
     # D = 0.4 + N/50 = 4.5 s.
-    assert sim.stage_metrics()[0].processed_rate == pytest.approx(205 / 4.5, rel=0.01)
+    assert sim.stage_metrics()[0].processed_rate == pytest.approx(205 / 4.5, rel=0.02)
 
 
 def test_a_lost_node_stalls_the_stage_and_comes_back_cold_when_restored(world) -> None:
@@ -127,14 +164,15 @@ def test_a_lost_node_stalls_the_stage_and_comes_back_cold_when_restored(world) -
     assert sim.deployment.stage("work").nodes == ("e1", "e2")
     sim.advance(300.0)
     assert sim.stage_metrics()[0].nodes == ("e1", "e2")
-    assert [seconds for _, seconds in gaps(sim)] == [pytest.approx(3.0), pytest.approx(4.0)]
+    beyond = [seconds for _, seconds in held_up(sim, n1=0.0, n2=10.0)]
+    assert beyond == [pytest.approx(3.0), pytest.approx(4.0)]
     assert [event["what"] for event in sim.events] == ["stall", "fault", "stall", "fault"]
 
 
 def test_a_slow_node_slows_the_batch(world) -> None:
     sim = world.simulation(constant(500.0), ["e1"], QUIET, faults=[Fault(100.0, "slow", "e1", 0.5)])
     sim.advance(200.0)
-    assert sim.stage_metrics()[0].processed_rate == pytest.approx(205 / 4.5, rel=0.01)
+    assert sim.stage_metrics()[0].processed_rate == pytest.approx(205 / 4.5, rel=0.02)
 
 
 def test_latencies_change_by_the_testbeds_schedule(world) -> None:
@@ -147,8 +185,8 @@ def test_latencies_change_by_the_testbeds_schedule(world) -> None:
     assert sim.latencies.rtt_ms("broker", "e1") == 300.0
     assert sim.latencies.rtt_ms("cloud", "e4") == 300.0
     # 4 s are fixed, 1 s may be work: 100 rows in 5 s.
-    assert near == pytest.approx(410 / 4.5, rel=0.01)
-    assert sim.stage_metrics()[0].processed_rate == pytest.approx(20.0, rel=0.01)
+    assert near == pytest.approx(410 / 4.5, rel=0.02)
+    assert sim.stage_metrics()[0].processed_rate == pytest.approx(20.0, rel=0.1)
 
 
 def test_faster_nodes_work_faster(world) -> None:
@@ -158,7 +196,7 @@ def test_faster_nodes_work_faster(world) -> None:
     for sim in (slow, fast):
         sim.advance(100.0)
     rate = [sim.stage_metrics()[0].processed_rate for sim in (slow, fast)]
-    assert rate[1] == pytest.approx(4 * rate[0], rel=0.01)
+    assert rate[1] == pytest.approx(4 * rate[0], rel=0.04)
 
 
 def test_stages_in_a_row_hand_on_what_they_keep(world) -> None:
@@ -170,7 +208,7 @@ def test_stages_in_a_row_hand_on_what_they_keep(world) -> None:
     sim.advance(300.0)
     one, two = sim.stage_metrics()
     assert one.processed_rate == pytest.approx(40.0, rel=0.05)
-    assert two.input_rate == pytest.approx(20.0, rel=0.05)
+    assert two.input_rate == pytest.approx(20.0, rel=0.06)
     finished = sim.drain()
     assert finished is not None
     assert 600.0 <= finished <= 610.0

@@ -20,16 +20,22 @@ attributes:
     support: none
     description: There is nothing to compare.
 options:
-  kind:
-    description: What it is.
-    type: str
-    required: true
-    choices: [file, tree, packages, service, sysctl, module, swap]
-  names:
-    description: Which ones; for packages the packages that will be installed together.
+  things:
+    description: What will be changed, in the order of the changes; C(restore) goes backwards.
     type: list
-    elements: str
+    elements: dict
     required: true
+    suboptions:
+      kind:
+        description: What it is.
+        type: str
+        required: true
+        choices: [file, tree, packages, service, sysctl, module, swap]
+      names:
+        description: Which ones; for packages the packages that will be installed together.
+        type: list
+        elements: str
+        required: true
   folder:
     description: Where the ledger is.
     type: path
@@ -39,8 +45,9 @@ options:
 EXAMPLES = r"""
 - name: Record the SSH server's settings
   fogctl.pi.record:
-    kind: file
-    names: [/etc/ssh/sshd_config.d/90-fogctl.conf]
+    things:
+      - {kind: service, names: [ssh.service]}
+      - {kind: file, names: [/etc/ssh/sshd_config.d/90-fogctl.conf]}
 """
 
 RETURN = r"""
@@ -62,19 +69,24 @@ from ansible_collections.fogctl.pi.plugins.module_utils.ledger import (  # noqa:
 
 def main() -> None:
     """Record each name; a record is bookkeeping, so it never counts as a change of the host."""
+    thing = {
+        "kind": {"type": "str", "required": True, "choices": list(KINDS)},
+        "names": {"type": "list", "elements": "str", "required": True},
+    }
     module = AnsibleModule(
         argument_spec={
-            "kind": {"type": "str", "required": True, "choices": list(KINDS)},
-            "names": {"type": "list", "elements": "str", "required": True},
+            "things": {"type": "list", "elements": "dict", "required": True, "options": thing},
             "folder": {"type": "path", "default": FOLDER},
         },
         supports_check_mode=True,
     )
-    kind, names = module.params["kind"], module.params["names"]
     ledger = Ledger(module.params["folder"])
-    things = [" ".join(sorted(names))] if kind == "packages" and names else names
+    recorded = []
     try:
-        recorded = [name for name in things if ledger.record(kind, name, module.check_mode)]
+        for each in module.params["things"]:
+            kind, names = each["kind"], each["names"]
+            together = [" ".join(sorted(names))] if kind == "packages" and names else names
+            recorded += [name for name in together if ledger.record(kind, name, module.check_mode)]
     except (LedgerError, OSError) as error:
         module.fail_json(msg=f"the state before the change cannot be recorded: {error}")
     module.exit_json(changed=False, recorded=recorded)

@@ -1,0 +1,197 @@
+"""Real Spark on a real control plane: its executors land on exactly the labelled nodes, resized there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fogctl.errors import REFUSED, FogError
+from fogctl.kube import names, resize, stage_objects
+from fogctl.kube.app_objects import EXECUTOR_ROLE, StageRef
+from fogctl.kube.ground import KubeGround
+from fogctl.kube.objects import Ref
+from fogctl.kube.running import KubeRunning
+from fogctl.runtime import app as apps
+from fogctl.runtime import deployment
+from fogctl.runtime.carry_out import carry_out
+from tests.kube.cluster_bed import Bed
+from tests.kube.control_plane import ControlPlane, until
+from tests.kube.spark_driver import SparkDriver, spark_driver
+
+NAME = "apps"
+NODES = ("cloud", "hub", "pi1", "pi2", "pi3")
+ANSWER = "kube.fogctl.test/resize"
+SYSTEM = "kubernetes.io/os"
+REF = StageRef(NAME, "identity", "copy")
+
+
+@pytest.fixture
+def ground(
+    control_plane: ControlPlane, kwok_nodes: Callable[..., list[str]], tmp_path: Path
+) -> Iterator[KubeGround]:
+    kwok_nodes(NODES, cpu="4")
+    bed = Bed(control_plane, tmp_path, NODES, NAME)
+    bed.cluster.up()
+    yield KubeGround.on(KubeRunning.load(NAME, bed.state_dir))
+    bed.cluster.down()
+
+
+@pytest.fixture
+def driver(ground: KubeGround, control_plane: ControlPlane, tmp_path: Path) -> Iterator[SparkDriver]:
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    with spark_driver(control_plane, REF, "cloud", folder) as made:
+        yield made
+
+
+def placed(ground: KubeGround) -> list[str | None]:
+    """The nodes of the executors; None: it waits for one."""
+    pods = stage_objects.pods(ground.objects, REF, EXECUTOR_ROLE)
+    there = [pod for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    return sorted((pod["spec"].get("nodeName") for pod in there), key=str)
+
+
+def test_executors_follow_the_labels_and_are_resized_in_place(
+    ground: KubeGround, driver: SparkDriver, control_plane: ControlPlane, tell: Callable[[str], None]
+) -> None:
+    until(lambda: placed(ground) == [None], "without a labelled node an executor waits")
+    stage_objects.label(ground.objects, REF, "pi1")
+    until(lambda: placed(ground) == ["pi1"], "it is placed as soon as a node is labelled")
+    assert ground.executors("identity", "copy") == ["pi1"]
+
+    driver.ask(ask="scale", executors=3)
+    until(lambda: placed(ground) == [None, None, "pi1"], "one a node, and none elsewhere")
+    stage_objects.label(ground.objects, REF, "pi3")
+    until(lambda: placed(ground) == [None, "pi1", "pi3"], "the second labelled node gets one")
+    driver.ask(ask="scale", executors=2)
+    until(lambda: placed(ground) == ["pi1", "pi3"], "the one that waits in vain is not wanted any more")
+
+    assert_owned_by_the_driver_and_us(control_plane)
+    assert_resized(ground, control_plane)
+    assert_lost_node_is_waited_for(ground, control_plane)
+    assert_driver_may_no_more_than_it_needs(control_plane)
+
+
+def assert_owned_by_the_driver_and_us(plane: ControlPlane) -> None:
+    for pod in plane.read("pods", "-n", REF.namespace, "-l", REF.selector(EXECUTOR_ROLE))["items"]:
+        assert names.is_ours(pod["metadata"]["labels"], NAME)
+        assert [owner["name"] for owner in pod["metadata"]["ownerReferences"]] == [REF.driver_pod]
+        (container,) = pod["spec"]["containers"]
+        assert container["command"] == ["python3", "-m", "fogctl.kube.executor_main"]
+        assert container["resources"]["requests"]["cpu"] == "10m"
+        assert "cpu" not in container["resources"]["limits"]
+
+
+def limit_on(plane: ControlPlane, node: str) -> str | None:
+    pods = plane.read("pods", "-n", REF.namespace, "-l", REF.selector(EXECUTOR_ROLE))["items"]
+    (pod,) = [pod for pod in pods if pod["spec"].get("nodeName") == node]
+    limits: dict[str, Any] = pod["status"]["containerStatuses"][0]["resources"].get("limits", {})
+    return limits.get("cpu")
+
+
+def assert_resized(ground: KubeGround, plane: ControlPlane) -> None:
+    """A share is set without a restart; a node that puts it off or never can is told in its own words."""
+    assert resize.supported(ground.objects)
+    ground.limit("identity", "copy", "pi1", 0.6)
+    assert limit_on(plane, "pi1") == "2400m"
+    ground.limit("identity", "copy", "pi1", 0.1)
+    assert limit_on(plane, "pi1") == "400m"
+    pods = stage_objects.pods(ground.objects, REF, EXECUTOR_ROLE)
+    (name,) = [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == "pi1"]
+    for answer, words in {"deferred": "has put it off", "infeasible": "never can"}.items():
+        plane.kubectl("annotate", "pod", name, "-n", REF.namespace, f"{ANSWER}={answer}")
+        with pytest.raises(FogError, match=f"the replica of copy on pi1 cannot have 3200m.*{words}") as told:
+            ground.limit("identity", "copy", "pi1", 0.8)
+        assert told.value.exit_code == REFUSED
+        plane.kubectl("annotate", "pod", name, "-n", REF.namespace, f"{ANSWER}-")
+        ground.limit("identity", "copy", "pi1", 0.1)
+        assert limit_on(plane, "pi1") == "400m"
+    plane.kubectl("label", "node", "pi1", f"{SYSTEM}=windows", "--overwrite")
+    with pytest.raises(FogError, match=r"copy on pi1 cannot have .*only supported on linux nodes") as told:
+        _shrink_until_refused(ground)
+    assert told.value.exit_code == REFUSED
+    plane.kubectl("label", "node", "pi1", f"{SYSTEM}=linux", "--overwrite")
+    until(partial(_is_set, ground, plane), "it can be resized again")
+
+
+def _shrink_until_refused(ground: KubeGround) -> None:
+    """The cluster's check of resizes sees a node's new label a moment later."""
+    for share in range(90, 20, -1):
+        ground.limit("identity", "copy", "pi1", share / 100)
+
+
+def _is_set(ground: KubeGround, plane: ControlPlane) -> bool:
+    try:
+        ground.limit("identity", "copy", "pi1", 0.1)
+    except FogError:
+        return False
+    return limit_on(plane, "pi1") == "400m"
+
+
+def assert_lost_node_is_waited_for(ground: KubeGround, plane: ControlPlane) -> None:
+    """An executor whose pod goes is made anew, on its labelled node and no other."""
+    pods = stage_objects.pods(ground.objects, REF, EXECUTOR_ROLE)
+    gone = next(pod for pod in pods if pod["spec"]["nodeName"] == "pi3")
+    name = gone["metadata"]["name"]
+    plane.kubectl("delete", "pod", name, "-n", REF.namespace, "--grace-period=0", "--force")
+
+    def anew() -> bool:
+        found = stage_objects.pods(ground.objects, REF, EXECUTOR_ROLE)
+        assert name not in [pod["metadata"]["name"] for pod in found]
+        return sorted(pod["spec"].get("nodeName") or "" for pod in found) == ["pi1", "pi3"]
+
+    until(anew, "Spark asks for another")
+
+
+def assert_driver_may_no_more_than_it_needs(plane: ControlPlane) -> None:
+    account = f"system:serviceaccount:{REF.namespace}:{names.DRIVER}"
+
+    def may(verb: str, what: str, namespace: str = REF.namespace) -> bool:
+        kind, _, part = what.partition("/")
+        asked = ("auth", "can-i", verb, kind, "-n", namespace, "--as", account)
+        try:
+            return plane.kubectl(*asked, *([f"--subresource={part}"] if part else [])).strip() == "yes"
+        except AssertionError:  # the answer no is a failure of the command
+            return False
+
+    assert all(may(verb, "pods") for verb in ("get", "list", "watch", "create", "delete", "patch"))
+    assert may("patch", "pods/resize")
+    for verb, what in (
+        *(("get", "secrets"), ("create", "pods/exec"), ("create", "statefulsets.apps"), ("get", "nodes")),
+        *(("create", "configmaps"), ("create", "services"), ("create", "persistentvolumeclaims")),
+        ("create", "serviceaccounts/token"),
+    ):
+        assert not may(verb, what), f"{verb} {what}"
+    assert not may("list", "pods", "default")
+    assert not may("list", "pods", "kube-system")
+
+
+def test_a_stage_whose_driver_never_answers_is_undone_and_leaves_nothing(
+    ground: KubeGround, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods that kwok plays run nothing, so nobody answers in them."""
+    from fogctl.kube import pool
+
+    monkeypatch.setattr(pool, "PATIENCE_S", 3.0)
+    app = apps.load("identity")
+    wanted = deployment.place(app, {"copy": ["pi1", "pi2"]}, ())
+    steps = deployment.changes(None, wanted)
+    seen: list[str] = []
+
+    def say(text: str) -> None:
+        seen.append(text)
+
+    make = ground.maker((app, wanted))
+    with pytest.raises(FogError, match=r"did not (start|register): ") as failed:
+        carry_out(steps, make, "fogctl app rm identity", say)
+    assert "what had been changed was undone" in str(failed.value)
+    assert [line for line in seen if line.startswith("undoing: stop stage copy")]
+    assert ground.executors("identity", "copy") == []
+    for kind in ("StatefulSet", "ConfigMap"):
+        assert ground.objects.get(Ref(kind, REF.name, REF.namespace)) is None
+    assert stage_objects.pods(ground.objects, REF, EXECUTOR_ROLE) == []
+    assert control_plane.read("pods", "-n", REF.namespace, "-l", f"{names.APP}=identity")["items"] == []

@@ -1,0 +1,3 @@
+module fogctl/tests/kube/tiny
+
+go 1.22

@@ -1,0 +1,78 @@
+"""One experiment run in several sittings: what is kept of each, and the medians over all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fogctl.cli.experiment import app
+from fogctl.errors import FogError
+from fogctl.experiment import compare, score
+from fogctl.experiment.folder import RunFolder
+from tests.unit.experiment.recorded_run import recorded
+
+
+def sitting(path: Path, seed: int, late: dict[str, int]) -> RunFolder:
+    """A scored run of one repetition with this seed."""
+    folder = recorded(path, late)
+    manifest = folder.manifest()
+    manifest["parts"] = [{**entry, "seed": seed} for entry in manifest["parts"]]
+    manifest["source"] = "/somewhere/on/this/machine/story.yaml"
+    folder.save_manifest(manifest)
+    folder.save_scores(score.score(manifest, folder.metrics(), folder.events()))
+    return folder
+
+
+def test_sittings_count_as_repetitions_of_one_run(tmp_path: Path) -> None:
+    late = {101: (20, 2), 102: (30, 4), 103: (10, 6)}
+    for seed, (slow, quick) in late.items():
+        sitting(tmp_path / "runs" / f"story-{seed}", seed, {"slow": slow, "quick": quick}).keep(
+            tmp_path / "kept"
+        )
+    kept = [str(path) for path in sorted((tmp_path / "kept").iterdir())]
+    ran = CliRunner().invoke(app, ["compare", "--together", *kept, "-o", "json"])
+    assert ran.exit_code == 0, ran.output
+    slow, quick = json.loads(ran.stdout)["policies"]
+    assert (slow["policy"], slow["seeds"], quick["seeds"]) == ("slow", [101, 102, 103], [101, 102, 103])
+    middle = sitting(tmp_path / "alone", 101, {"slow": 20, "quick": 4}).scores()["parts"]
+    for row, part in zip((slow, quick), middle, strict=True):
+        assert row["scores"]["node_minutes"] == pytest.approx(part["node_minutes"])
+        assert row["scores"]["accuracy_u"] == pytest.approx(part["accuracy_u"])
+    assert slow["change"] == {}
+    assert quick["change"]["accuracy_u"].startswith("−")
+
+
+def test_changes_are_over_the_seeds_that_both_policies_have(tmp_path: Path) -> None:
+    both = sitting(tmp_path / "both", 101, {"slow": 20, "quick": 4})
+    more = sitting(tmp_path / "more", 102, {"quick": 30})
+    rows = compare.together([(f.name, f.manifest(), f.scores()) for f in (both, more)])
+    alone = compare.together([(both.name, both.manifest(), both.scores())])
+    assert [row["seeds"] for row in rows] == [[101], [101, 102]]
+    assert rows[1]["change"] == alone[1]["change"]
+    assert rows[1]["scores"] != alone[1]["scores"]
+
+
+def test_a_kept_run_is_small_says_nothing_of_its_machine_and_keeps_every_event(tmp_path: Path) -> None:
+    folder = sitting(tmp_path / "runs" / "story-1", 1, {"slow": 20, "quick": 2})
+    record = folder.keep(tmp_path / "kept")
+    assert {file.name for file in record.path.iterdir()} == {
+        "manifest.json",
+        "scores.json",
+        "events.jsonl.gz",
+    }
+    assert record.events() == folder.events()
+    assert record.scores() == folder.scores()
+    assert record.manifest()["source"] == "story.yaml"
+    assert compare.replicas(folder, record) == []  # without metrics nothing is said about replicas
+    with pytest.raises(FogError, match="there already"):
+        folder.keep(tmp_path / "kept")
+
+
+def test_runs_of_different_experiments_have_no_medians(tmp_path: Path) -> None:
+    one, other = (sitting(tmp_path / name, 1, {"slow": 20}) for name in ("one", "other"))
+    other.save_manifest({**other.manifest(), "kind": "sim"})
+    with pytest.raises(FogError, match="story on sim and story on virtual have no common medians"):
+        compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])

@@ -1,0 +1,52 @@
+"""Boards over SSH, `monitor`: Debian's Prometheus on the control node sees every board's exporter."""
+
+from __future__ import annotations
+
+import json
+import time
+from urllib.parse import quote
+
+import yaml
+
+from tests.vm.shelf import Shelf, unproven
+
+pytestmark = unproven
+
+MONITOR = ("pi", "provision", "-p", "monitor")
+
+
+def test_prometheus_on_the_control_node_sees_every_board(shelf: Shelf) -> None:
+    """SSH comes through the emulator, so the boards are found at their other address."""
+    settings = shelf.folder / "monitor.yaml"
+    settings.write_text(
+        yaml.safe_dump(
+            {
+                "monitor_listen": "{{ fog_data_address }}",
+                "monitor_targets": {board.name: board.data_address for board in shelf.boards},
+                "monitor_interval": "2s",
+            }
+        )
+    )
+    told = shelf.asked(0, *MONITOR, "--vars", str(settings))
+    assert all(host["changed"] > 0 for host in told["playbooks"]["monitor"].values())
+    seen: dict[str, str] = {}
+    limit = time.monotonic() + 120
+    while time.monotonic() < limit and seen != {"north": "1", "south": "1"}:
+        seen = dict(asked(shelf, 'up{job="nodes"}'))
+    assert seen == {"north": "1", "south": "1"}
+    # What the dashboard shows first is collected.
+    assert {node for node, _ in asked(shelf, "node_memory_MemAvailable_bytes")} == {"north", "south"}
+    # Nobody but the control node itself asks Prometheus.
+    listening = shelf.north.run("ss -Htln 'sport = :9090'").stdout.split()
+    assert "127.0.0.1:9090" in listening
+    assert "*:9090" not in listening
+    assert shelf.asked(0, *MONITOR, "--vars", str(settings))["changed"] == 0
+
+
+def asked(shelf: Shelf, query: str) -> list[tuple[str, str]]:
+    """What Prometheus answers: by node the value."""
+    url = f"http://127.0.0.1:9090/api/v1/query?query={quote(query)}"
+    program = f"import urllib.request; print(urllib.request.urlopen({url!r}).read().decode())"
+    answer = shelf.north.run(["python3", "-c", program], check=False).stdout
+    found = json.loads(answer)["data"]["result"] if answer else []
+    return [(each["metric"]["node"], each["value"][1]) for each in found]
