@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fogctl.errors import FAILED, REFUSED, FogError
+from fogctl.metrics.batch import read_batch
 from fogctl.metrics.groups import NodeGroups
 from fogctl.metrics.node import Reading
 from fogctl.metrics.values import StageMetrics
@@ -24,6 +25,9 @@ from fogctl.testbed.running import Running
 _LOOK_EVERY_S = 0.5
 _BATCHES_OF_PATIENCE = 3.0
 _LEAST_PATIENCE_S = 10.0
+_WINDOW_GROWS_TO = 4.0
+"""Times what was asked for, and no less than the patience with one batch: batches that take longer than the
+window, and what they hand on to the next stage, are waited for."""
 
 Tick = Callable[[float], None]
 """Told how many seconds of the window are over."""
@@ -42,6 +46,7 @@ class Look:
 def measure(apps: Apps, name: str, window_s: float, tick: Tick = lambda _: None) -> Profile:
     """What a record costs in each stage of a deployed app, over the seconds to come.
 
+    The window is longer than asked for if records are on their way and a stage has not had any yet.
     FogError: exit 2 if it is not deployed, exit 3 if a stage processed nothing or the app was changed.
     """
     before = deployed(apps, name)
@@ -50,10 +55,14 @@ def measure(apps: Apps, name: str, window_s: float, tick: Tick = lambda _: None)
     with Topics.open(apps.ground.kafka()) as topics:
         outputs = [app.topic(stage.output) for stage in app.stages]
         first = _look(running, before, topics, outputs)
-        while (passed_s := time.time() - first.at_s) < window_s:
+        longest_s = max(window_s * _WINDOW_GROWS_TO, _patience_s(app))
+        while (passed_s := time.time() - first.at_s) < window_s or (
+            passed_s < longest_s and _on_their_way(apps, before, first.at_s)
+        ):
             tick(passed_s)
-            time.sleep(min(_LOOK_EVERY_S, window_s - passed_s))
+            time.sleep(min(_LOOK_EVERY_S, window_s - passed_s) if passed_s < window_s else _LOOK_EVERY_S)
         last = _look(running, before, topics, outputs)
+        window_s = last.at_s - first.at_s
         seen = {each.stage: each for each in apps.ground.reader(window_s).stages(name)}
         sizes = {topic: topics.mean_bytes(topic) for topic in outputs}
     if deployed(apps, name) != before:
@@ -78,12 +87,13 @@ def measure(apps: Apps, name: str, window_s: float, tick: Tick = lambda _: None)
             stages.append(made)
     if idle:
         raise FogError(
-            f"{', '.join(idle)} of {name} processed nothing in {window_s:g} s, so a record's cost is unknown",
+            f"{', '.join(idle)} of {name} processed nothing in {window_s:.0f} s, "
+            "so a record's cost is unknown",
             hint="send some meanwhile: fogctl trace replay; or measure for longer: --for 2min",
             exit_code=REFUSED,
         )
     ended = datetime.fromtimestamp(last.at_s, UTC).isoformat(timespec="seconds")
-    return Profile(app=name, measured_at=ended, window_s=round(last.at_s - first.at_s, 3), stages=stages)
+    return Profile(app=name, measured_at=ended, window_s=round(window_s, 3), stages=stages)
 
 
 def deployed(apps: Apps, name: str) -> Deployment:
@@ -133,14 +143,29 @@ def _look(running: Running, of: Deployment, topics: Topics, outputs: Sequence[st
     return Look(at_s, readings, ends)
 
 
+def _patience_s(app: App) -> float:
+    """How long a batch may take before nobody waits for it: a few times what the app allows it."""
+    longest_s = max(stage.freshness_ms for stage in app.stages) / 1000
+    return max(_LEAST_PATIENCE_S, _BATCHES_OF_PATIENCE * longest_s)
+
+
+def _on_their_way(apps: Apps, of: Deployment, since_s: float) -> bool:
+    """Whether a stage has finished no records since then, while records wait in it or before it."""
+    idle = [
+        placement.stage
+        for placement in of.stages
+        if not any(read_batch(each).rows for each in apps.ground.progress(of.app, placement.stage, since_s))
+    ]
+    return bool(idle) and any(stage.lag > 0 for stage in apps.ground.reader().stages(of.app))
+
+
 def _let_batches_end(apps: Apps, app: App, ended_s: float) -> None:
     """Wait for the batches that ran when the window ended: a batch tells its rows when it is over.
 
     In vain only if one takes much longer than its freshness; its part of the window then does not count.
     """
     reader = apps.ground.reader()
-    longest_s = max(stage.freshness_ms for stage in app.stages) / 1000
-    deadline = time.monotonic() + max(_LEAST_PATIENCE_S, _BATCHES_OF_PATIENCE * longest_s)
+    deadline = time.monotonic() + _patience_s(app)
 
     def over(seen: StageMetrics) -> bool:
         newest = seen.newest_batch_at_s or 0.0

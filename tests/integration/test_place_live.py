@@ -77,7 +77,8 @@ def test_an_app_runs_where_the_plan_says_and_its_profile_tells_which_stage_is_he
         assert other["nodes"] == {"nearest": ["far"]}
     made = read_profile(folder / "taxi3.json")
     assert made.model_dump(mode="json") == said
-    assert 8 <= made.window_s < 16
+    # Longer than asked for only while a stage waits for its first records: at most four times, and a batch.
+    assert 8 <= made.window_s < 8 * 4 + 16
     by_name = {stage.stage: stage for stage in made.stages}
     assert tuple(by_name) == STAGES
     for name, stage in by_name.items():
