@@ -62,8 +62,19 @@ class Observation:
         return max(0.0, WHOLE - self._given.get(node, 0.0))
 
     def cpu_utilisation(self, stage: str) -> float | None:
-        """Cores used over cores allowed, on the nodes of a stage together; None where no node tells both."""
-        found = [metrics for node in self.placement(stage).nodes if (metrics := self.node(node)) is not None]
-        limited = [(m.cpu_used_cores, m.cpu_quota_cores) for m in found if m.cpu_quota_cores]
-        allowed = sum(quota for _, quota in limited if quota)
-        return sum(used for used, _ in limited) / allowed if allowed else None
+        """Cores used over cores allowed, on the nodes of a stage together.
+
+        None where no node has a limit, or where what one of them uses is not known yet.
+        """
+        used = allowed = 0.0
+        for metrics in filter(None, map(self.node, self.placement(stage).nodes)):
+            if metrics.cpu_quota_cores:
+                if metrics.cpu_used_cores is None:
+                    return None
+                used, allowed = used + metrics.cpu_used_cores, allowed + metrics.cpu_quota_cores
+        return used / allowed if allowed else None
+
+    def cpu_unknown(self, stage: str) -> tuple[str, ...]:
+        """The nodes of a stage that answer, but of which is not known yet what they use."""
+        found = filter(None, map(self.node, self.placement(stage).nodes))
+        return tuple(metrics.node for metrics in found if metrics.cpu_used_cores is None)

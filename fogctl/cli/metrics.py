@@ -112,9 +112,12 @@ def show(
 
 def _node_row(node: NodeMetrics) -> tuple[Any, ...]:
     quota = node.cpu_quota_cores
-    used = (
-        f"{node.cpu_used_cores / quota:.0%} of {quota:.3g}" if quota else f"{node.cpu_used_cores:.2f} of all"
-    )
+    if node.cpu_used_cores is None:
+        used = "not known yet"
+    elif quota:
+        used = f"{node.cpu_used_cores / quota:.0%} of {quota:.3g}"
+    else:
+        used = f"{node.cpu_used_cores:.2f} of all"
     limit = "" if node.memory_limit_bytes is None else f" of {node.memory_limit_bytes >> 20}"
     waits = [node.pressure.get(resource) for resource in ("cpu", "memory", "io")]
     parts = sorted(node.cpu_used_by_part.items(), key=lambda part: part[1])

@@ -127,6 +127,8 @@ def node_metrics(
 ) -> NodeMetrics | None:
     """A node over the `window_s` that end with the kubelet's newest look; None before the first.
 
+    After a first look alone, what it uses is not known yet.
+
     Containers are looked at a little earlier or later than their node: what is newer than the node's own look
     does not count yet, so that its time alone says which numbers these are. `parts` says of each pod which
     part of the node it is; other pods of ours are its rest.
@@ -137,18 +139,25 @@ def node_metrics(
     told = {series: [each for each in kept if each[0] <= at_s] for series, kept in seen.points.items()}
     whole = _within(told[Series(CPU, ROOT)], window_s)
     by_part: dict[str, float] = {}
+    unknown: set[str] = set()
     held_back = 0.0
     for series, points in told.items():
         if series.group == ROOT or not points or points[-1][0] < at_s - GONE_AFTER_S:
             continue
         if series.name == CPU:
             part = parts.get(series.pod, REST)
-            by_part[part] = by_part.get(part, 0.0) + _rate(_within(points, window_s))
+            if (used := _rate(_within(points, window_s))) is None:
+                unknown.add(part)
+            else:
+                by_part[part] = by_part.get(part, 0.0) + used
         elif series.name == HELD_BACK:
             periods = told.get(Series(PERIODS, series.group, series.pod), [])
             held_back = max(held_back, _ratio(_within(points, window_s), _within(periods, window_s)))
     memory = told.get(Series(MEMORY, ROOT))
-    pressure = {resource: told.get(Series(name, ROOT)) for resource, name in PRESSURE.items()}
+    waited = {
+        resource: _rate(_within(told.get(Series(name, ROOT), []), window_s))
+        for resource, name in PRESSURE.items()
+    }
     return NodeMetrics(
         node=node,
         at_s=at_s,
@@ -157,25 +166,32 @@ def node_metrics(
         cpu_throttled=held_back,
         memory_bytes=int(memory[-1][1]) if memory else 0,
         memory_limit_bytes=memory_bytes,
-        pressure={
-            resource: min(1.0, _rate(_within(points, window_s)))
-            for resource, points in pressure.items()
-            if points
-        },
-        cpu_used_by_part=dict(sorted(by_part.items())),
+        pressure={resource: min(1.0, share) for resource, share in waited.items() if share is not None},
+        cpu_used_by_part={part: by_part[part] for part in sorted(by_part.keys() - unknown)},
         window_s=whole[-1][0] - whole[0][0],
     )
 
 
 def _within(points: Sequence[tuple[float, float]], window_s: float) -> Sequence[tuple[float, float]]:
-    """Those of the window that ends with the newest."""
-    return [point for point in points if point[0] >= points[-1][0] - window_s] if points else []
+    """Those of the window that ends with the newest, and the one before that in any case.
+
+    A window may be shorter than the time between two looks of a kubelet. What a counter said before it began
+    anew (a board was started again) is left out.
+    """
+    found: list[tuple[float, float]] = []
+    for point in reversed(points):
+        begun_anew = bool(found) and point[1] > found[-1][1]
+        if begun_anew or (len(found) > 1 and point[0] < points[-1][0] - window_s):
+            break
+        found.append(point)
+    return found[::-1]
 
 
-def _rate(points: Sequence[tuple[float, float]]) -> float:
-    passed_s = points[-1][0] - points[0][0]
-    # A container that was started anew counts from 0 again.
-    return max(0.0, points[-1][1] - points[0][1]) / passed_s if passed_s > 0 else 0.0
+def _rate(points: Sequence[tuple[float, float]]) -> float | None:
+    """How much a counter grows a second; None: one number alone does not tell."""
+    if len(points) < 2:
+        return None
+    return (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
 
 
 def _ratio(some: Sequence[tuple[float, float]], all_of: Sequence[tuple[float, float]]) -> float:

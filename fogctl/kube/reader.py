@@ -83,29 +83,36 @@ class KubeReader:
         ready = [name for name, state in self._states.items() if state.ready]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
             pages = dict(zip(ready, pool.map(self._page, ready), strict=True))
-        # A node that fell silent starts anew when it answers again: its counters may have, too.
-        self._seen = {name: self._seen.get(name, NodeSeries()) for name in ready if pages[name] is not None}
+            # A node that fell silent starts anew when it answers again: its counters may have, too.
+            self._seen = {name: self._seen.get(name, NodeSeries()) for name in ready if pages[name]}
+            first = [name for name, seen in self._seen.items() if seen.at_s is None]
+            rates = dict(zip(first, pool.map(self._rate, first), strict=True))
         for name, seen in self._seen.items():
             points = list(of_page(pages[name] or "", self.running.namespace))
-            if seen.at_s is None and (cores := self._rate(name)) is not None:
+            if (cores := rates.get(name)) is not None:
                 seen.add(before_first(points, cores))
             seen.add(points)
 
-    def _page(self, node: str, page: str = PAGE) -> str | None:
-        """A page of a node's kubelet; None if it does not answer."""
+    def _page(self, node: str) -> str | None:
+        """What a node's kubelet measured; None if it does not answer."""
         try:
-            return self._link.get(self._states[node], page)
+            return self._link.get(self._states[node], PAGE)
         except NoAnswerError as error:
             self.troubles[node] = error.message
             return None
 
     def _rate(self, node: str) -> float | None:
-        """What a node uses by its kubelet's own account; a young one is waited for at the very first look."""
+        """What a node uses by its kubelet's own account; a young one is waited for at the very first look.
+
+        None if it cannot tell yet, or does not: what the node uses is then known from the next look on.
+        """
         while True:
-            found = self._page(node, SUMMARY)
-            cores = rate_told(json.loads(found)) if found else None
+            try:
+                cores = rate_told(json.loads(self._link.get(self._states[node], SUMMARY)))
+            except (NoAnswerError, ValueError):
+                return None
             waited_s = time.monotonic() - self._began
-            if cores is not None or found is None or self._asked_at is not None or waited_s > YOUNG_S:
+            if cores is not None or self._asked_at is not None or waited_s > YOUNG_S:
                 return cores
             time.sleep(0.5)
 

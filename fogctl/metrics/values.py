@@ -67,7 +67,8 @@ class NodeMetrics:
 
     node: str
     at_s: float
-    cpu_used_cores: float
+    cpu_used_cores: float | None
+    """None: not known yet, which is not idle."""
     cpu_quota_cores: float | None
     """None: not limited."""
     cpu_throttled: float
@@ -80,7 +81,10 @@ class NodeMetrics:
     Where only the whole host's pressure is known, it is `host_cpu`, `host_memory` and `host_io`.
     """
     cpu_used_by_part: Mapping[str, float] = field(default_factory=dict)
-    """Cores used by each part of the node; a replica's part is called `APP-STAGE`."""
+    """Cores used by each part of the node; a replica's part is called `APP-STAGE`.
+
+    A part of which it is not known yet is left out.
+    """
     window_s: float = 0.0
     """How long the window was."""
 

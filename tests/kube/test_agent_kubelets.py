@@ -83,16 +83,18 @@ def lab(kubelets: Kubelets) -> Iterator[Lab]:
     found.fogctl("down")
 
 
-def test_the_first_look_has_an_answer_too(lab: Lab) -> None:
+def test_the_first_look_has_an_answer_too_and_never_calls_a_working_node_idle(lab: Lab) -> None:
     """Each command is a first look of its own; here a node's root group is the whole host, which works."""
     found: dict[str, dict[str, Any]] = {}
 
     def told() -> bool:
         found.update(lab.nodes())
-        return all(node["cpu_used_cores"] > 0 for node in found.values())
+        assert set(found) == {"cloud", "broker", "pi1", "pi2"}
+        used = [node["cpu_used_cores"] for node in found.values()]
+        assert all(cores is None or cores > 0 for cores in used), "not known yet, but never idle"
+        return None not in used
 
     until(told, "every kubelet has seen its node twice, and a first look tells what it uses")
-    assert set(found) == {"cloud", "broker", "pi1", "pi2"}
     for node in found.values():
         assert node["memory_bytes"] > 0
     assert found["pi1"]["cpu_quota_cores"] == pytest.approx(0.6)
@@ -137,17 +139,39 @@ def test_numbers_are_the_same_directly_and_through_prometheus_and_show_the_limit
     ]
 
 
-def test_a_node_that_lost_its_power_is_missed_at_once_and_the_agent_says_so(lab: Lab) -> None:
-    lab.kubelets.unplug("pi2")
+def test_a_node_that_lost_its_power_is_missed_at_once_and_the_agent_says_so(lab: Lab, tell: Tell) -> None:
+    script = [sys.executable, "-m", "tests.kube.looks", NAME, str(lab.kubelets.state_dir), "pi2"]
+    watching = subprocess.Popen(
+        lab.kubelets.inside(script),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
-        said = lab.fogctl(*ADVICE, "--for", "8s")
-        told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-        assert [event["node"] for event in told if event["what"] == "node lost"] == ["pi2"]
-        assert set(lab.nodes()) == {"cloud", "broker", "pi1"}
-        until(lambda: lab.ready("pi2") == "Unknown", "the cluster misses it, too")
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "known\n"
+        lab.kubelets.unplug("pi2")
+        try:
+            said = lab.fogctl(*ADVICE, "--for", "8s")
+            told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+            assert [event["node"] for event in told if event["what"] == "node lost"] == ["pi2"]
+            assert set(lab.nodes()) == {"cloud", "broker", "pi1"}
+            until(lambda: lab.ready("pi2") == "Unknown", "the cluster misses it, too")
+        finally:
+            lab.kubelets.plug_in("pi2")
+        until(lambda: set(lab.nodes()) == {"cloud", "broker", "pi1", "pi2"}, "it answers again")
+        out, err = watching.communicate(timeout=120)
     finally:
-        lab.kubelets.plug_in("pi2")
-    until(lambda: set(lab.nodes()) == {"cloud", "broker", "pi1", "pi2"}, "it answers again")
+        watching.kill()
+        watching.wait()
+    assert watching.returncode == 0, err
+    (looks,) = [json.loads(line) for line in out.splitlines()]
+    tell(f"a node plugged in again, look after look: {looks}")
+    assert looks[0] == "lost"
+    assert looks[-1] == "known"
+    assert "idle" not in looks
 
 
 def test_whoever_is_not_the_testbeds_account_learns_nothing_from_kubelets(lab: Lab) -> None:

@@ -36,6 +36,8 @@ class Thresholds:
 
     def decide(self, seen: Observation, stage: StageView, add: Choice, remove: Choice) -> Plan:
         """Section V-A.c: "every time one threshold is reached … adds or removes one resource"."""
+        if self.of == "cpu" and (unknown := seen.cpu_unknown(stage.name)):
+            return Plan.keep(f"what {', '.join(unknown)} uses of its CPU is not known yet")
         used, what = self._utilisation(seen, stage)
         if used is None:
             return Plan.keep("keeps up; what a replica can bear is not known yet")

@@ -50,6 +50,25 @@ def test_thresholds_change_one_replica_above_90_and_below_50_per_cent(make, name
     assert (len(nodes) if nodes else 2) == 2 + change
 
 
+@pytest.mark.parametrize("name", ["thr-nlunaware", "thr-nlaware"])
+@pytest.mark.parametrize("cpu", [0.1, 0.95])
+def test_a_node_of_which_is_not_known_yet_what_it_uses_is_not_taken_for_idle(make, name, cpu) -> None:
+    from dataclasses import replace
+
+    world = make.scene(("pi1", "pi3"), cpu=cpu, busyness=cpu)
+    silent_yet = tuple(
+        replace(each, cpu_used_cores=None) if each.node == "pi3" else each for each in world.seen.nodes
+    )
+    seen = replace(world.seen, nodes=silent_yet)
+    assert seen.cpu_utilisation("work") is None
+    plan = policy(name, {"utilisation": "cpu"}).decide(seen, world.known)
+    assert plan.actions == ()
+    assert "what pi3 uses of its CPU is not known yet" in plan.reason
+    # One that runs nothing of the stage does not matter.
+    elsewhere = replace(seen, deployment=make.deployment(work=("pi1", "pi2")))
+    assert elsewhere.cpu_utilisation("work") == pytest.approx(cpu)
+
+
 def test_thresholds_know_no_load_before_the_first_overload_and_take_that_for_full(make) -> None:
     idle = make.scene(("pi1", "pi3"), cpu=0.1)
     assert policy("thr-nlaware").decide(idle.seen, idle.known).actions == ()

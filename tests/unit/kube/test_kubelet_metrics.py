@@ -112,9 +112,64 @@ def test_before_the_kubelet_looked_there_is_nothing_and_its_own_rate_serves_the_
         assert found.cpu_used_cores == pytest.approx(0.4)
 
 
+SUMMARY_OF_A_YOUNG_KUBELET = {
+    "node": {
+        "nodeName": "pi1",
+        "startTime": "2026-05-01T08:00:00Z",
+        "cpu": {"time": "2026-05-01T08:00:03Z", "usageCoreNanoSeconds": 50_000_000_000},
+        "memory": {"time": "2026-05-01T08:00:03Z", "workingSetBytes": 350_000_000},
+    },
+    "pods": [],
+}
+"""What `/stats/summary` is until the kubelet has looked twice: how much in all, but no `usageNanoCores`."""
+
+
 def test_a_kubelet_that_has_looked_once_tells_no_rate() -> None:
-    for young in ({}, {"node": {"cpu": {"usageCoreNanoSeconds": 5}}}):
+    for young in ({}, {"node": {}}, {"node": {"cpu": None}}, SUMMARY_OF_A_YOUNG_KUBELET):
         assert kubelet.rate_told(young) is None
+
+
+def test_what_a_node_uses_is_not_known_after_one_look_and_is_never_taken_for_idle() -> None:
+    found = kubelet.node_metrics("pi1", seen(page(1000.0, 50.0, 5.0, 100, 10)), PARTS, 30.0, 3.9, 900_000_000)
+    assert found is not None, "it answers, so it is not lost"
+    assert found.cpu_used_cores is None
+    assert (found.cpu_used_by_part, found.pressure, found.window_s) == ({}, {}, 0.0)
+    assert (found.memory_bytes, found.memory_limit_bytes, found.cpu_quota_cores) == (
+        350_000_000,
+        900_000_000,
+        3.9,
+    )
+
+
+def test_a_replica_that_was_looked_at_once_is_not_known_though_its_node_is() -> None:
+    told = seen(page(1000.0, 50.0, 5.0), page(1010.0, 58.0, 10.0))
+    told.add([Point(Series(CPU, "/kubepods/burstable/pod3/c3", "taxi-sums-exec-1"), 1009.0, 0.1)])
+    found = kubelet.node_metrics("pi1", told, {**PARTS, "taxi-sums-exec-1": "taxi-sums"}, 30.0)
+    assert found is not None
+    assert found.cpu_used_by_part == {"taxi-nearest": pytest.approx(0.5)}
+    assert found.cpu_used_cores == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("window_s", [1.0, 5.0, 10.0])
+def test_a_window_shorter_than_the_kubelets_own_still_tells_what_was_used(window_s: float) -> None:
+    told = seen(page(1000.0, 50.0, 5.0), page(1015.0, 62.0, 11.0), page(1030.0, 74.0, 17.0))
+    found = kubelet.node_metrics("pi1", told, PARTS, window_s)
+    assert found is not None
+    assert found.cpu_used_cores == pytest.approx(0.8)
+    assert found.cpu_used_by_part == {"taxi-nearest": pytest.approx(0.4)}
+    assert found.window_s == 15.0
+
+
+def test_a_board_that_was_started_again_is_not_known_rather_than_idle() -> None:
+    told = seen(page(1000.0, 50.0, 5.0), page(1010.0, 58.0, 10.0), page(1020.0, 2.0, 0.5))
+    found = kubelet.node_metrics("pi1", told, PARTS, 30.0)
+    assert found is not None
+    assert (found.cpu_used_cores, found.cpu_used_by_part) == (None, {})
+    told.add(kubelet.of_page(page(1030.0, 8.0, 4.5), NAMESPACE))
+    after = kubelet.node_metrics("pi1", told, PARTS, 30.0)
+    assert after is not None
+    assert after.cpu_used_cores == pytest.approx(0.6)
+    assert after.cpu_used_by_part == {"taxi-nearest": pytest.approx(0.4)}
 
 
 @given(
@@ -132,10 +187,10 @@ def test_the_rate_is_what_was_used_over_the_window_whatever_the_looks(
         told.add([Point(Series(CPU, ROOT), at_s, used_s)])
     found = kubelet.node_metrics("pi1", told, {}, window_s)
     assert found is not None
-    inside = [point for point in points if point[0] >= at_s - window_s]
+    inside = [point for point in points if point[0] >= at_s - window_s or point in points[-2:]]
     passed = at_s - inside[0][0]
     assert found.window_s == pytest.approx(passed)
-    assert found.cpu_used_cores == pytest.approx((used_s - inside[0][1]) / passed if passed else 0.0)
+    assert found.cpu_used_cores == pytest.approx((used_s - inside[0][1]) / passed)
 
 
 @pytest.mark.parametrize(
