@@ -70,7 +70,7 @@ class Run:
 
 
 def run(wanted: Run, show: Show) -> Outcome:
-    """Run a playbook and say what it did; FogError only if Ansible itself did not start."""
+    """Run a playbook and say what it did; FogError only if Ansible itself did not start or come to its end."""
     # Imported here: it takes a while and only this needs it.
     import ansible_runner  # type: ignore[import-untyped]
 
@@ -108,10 +108,12 @@ def run(wanted: Run, show: Show) -> Outcome:
         printed = "" if done.stdout is None else done.stdout.read()
     if done.status == "canceled":  # Ctrl-C ends the command, not just the playbook that ran
         raise KeyboardInterrupt
-    outcome.rescued(stats)
-    if not outcome.hosts and done.rc != 0:
+    if stats:  # without its final count Ansible did not come to the end, and what failed has failed
+        outcome.rescued(stats)
+    if done.rc != 0 and not outcome.failures:
+        begun = "could not run" if not outcome.hosts else "did not come to the end of"
         raise FogError(
-            f"Ansible could not run the playbook {wanted.playbook}: {_last_words(printed)}", exit_code=FAILED
+            f"Ansible {begun} the playbook {wanted.playbook}: {_last_words(printed)}", exit_code=FAILED
         )
     return outcome
 
