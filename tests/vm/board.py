@@ -17,6 +17,8 @@ from tests.vm.image import Image
 
 CMDLINE = "/boot/firmware/cmdline.txt"
 GRUB_MENU = "/boot/grub/grub.cfg"
+MEMORY_MIB = 1024
+"""The smallest Pi 4; with less there is no room for packages, their index and compressed swap at once."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Board(Guest):
     """Boots with what its own disk says, as a Pi does from cmdline.txt and a PC from GRUB's menu."""
 
     def __init__(self, image: Image, name: str, flashed: Flashed, plug: Plug, data_address: str) -> None:
-        super().__init__(image, name, cpus=1, memory_mib=640, plugs=[plug])
+        super().__init__(image, name, cpus=1, memory_mib=MEMORY_MIB, plugs=[plug])
         self.data_address = data_address
         self.boots = 0
         self._flashed = flashed

@@ -130,7 +130,9 @@ class Guest:
         argv += ["-smp", str(self.cpus), "-m", str(self.memory_mib)]
         argv += ["-kernel", str(self.image.kernel), "-initrd", str(self.image.initrd), "-append", options]
         argv += ["-drive", f"if=virtio,file={overlay},format=qcow2,cache=unsafe,discard=unmap"]
-        argv += ["-serial", f"file:{self._folder / 'console.log'}", "-device", "virtio-rng-pci"]
+        # Appended to: what a machine said last is what one wants to read when it has started again by itself.
+        argv += ["-chardev", f"file,id=console,path={self._folder / 'console.log'},append=on"]
+        argv += ["-serial", "chardev:console", "-device", "virtio-rng-pci"]
         argv += ["-monitor", f"unix:{self._folder / 'monitor'},server=on,wait=off"]
         # `restrict`: the guest reaches nothing of the host or beyond; port 0: QEMU picks a free one.
         argv += ["-netdev", "user,id=mgmt,restrict=on,ipv6=off,hostfwd=tcp:127.0.0.1:0-10.0.2.15:22"]
