@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -93,14 +94,15 @@ def run(wanted: Run, show: Show) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="fogpi-", dir="/tmp") as folder:
         scratch = Path(folder)
         (scratch / "ansible.cfg").write_text("")  # named, so that no other is looked for
-        with _own_signals():
+        given = scratch / "variables.json"  # in a file: what is on the command line, everybody here can see
+        given.write_text(json.dumps(dict(wanted.variables), default=str))
+        with _own_signals(), _own_environment():
             done = ansible_runner.run(
                 private_data_dir=folder,
                 playbook=str(playbook),
                 inventory=dict(wanted.inventory),
-                extravars=dict(wanted.variables),
                 envvars=wanted.environment(collections, scratch),
-                cmdline=" ".join(wanted.arguments()),
+                cmdline=" ".join(["--extra-vars", f"@{given}", *wanted.arguments()]),
                 event_handler=take,
                 quiet=True,
                 suppress_env_files=True,
@@ -128,6 +130,16 @@ def _own_signals() -> Iterator[None]:
         for number, handler in ours.items():
             if threading.current_thread() is threading.main_thread():
                 signal.signal(number, handler)
+
+
+@contextmanager
+def _own_environment() -> Iterator[None]:
+    """Ansible's own variables of the user's are not heard: one of them can switch host keys off."""
+    theirs = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("ANSIBLE_")}
+    try:
+        yield
+    finally:
+        os.environ.update(theirs)
 
 
 def _last_words(printed: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def test_the_first_word_on_host_keys_that_ssh_hears_is_to_check_them(
     ssh.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >>{heard}\nexit 255\n')
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setenv("ANSIBLE_SSH_ARGS", "-o StrictHostKeyChecking=no")
     file = tmp_path / "testbed.yaml"
     file.write_text(yaml_text(read("pi1 root@127.0.0.1:9 role=control\n", "hosts.txt"), "shelf"))
     bed = testbed.load(file)
@@ -32,3 +34,4 @@ def test_the_first_word_on_host_keys_that_ssh_hears_is_to_check_them(
     assert "pi1" in done.failures
     words = [word for word in heard.read_text().splitlines() if word.startswith("StrictHostKeyChecking")]
     assert words[0] == "StrictHostKeyChecking=yes"
+    assert os.environ["ANSIBLE_SSH_ARGS"]  # it is theirs again
