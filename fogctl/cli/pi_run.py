@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,7 @@ def run_all(
     """Run playbooks in turn; a host that failed is left out of the later ones, or ends the run."""
     done = Done()
     left = list(hosts)
+    control = next(node.name for node in bed.nodes if node.role is Role.control)
     if "k3s" in playbooks and not dry_run:
         kubeconfig(bed.name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in playbooks:
@@ -94,10 +95,15 @@ def run_all(
                 name, inventory(bed, known.file), given, left, check=dry_run, keep_going=keep_going, tags=tags
             )
             outcome = run(wanted, show)
+            # Where hosts are changed one by one, Ansible ends with the first that fails.
+            while keep_going and control not in outcome.failures and (rest := outcome.cut_off):
+                known_failures = len(outcome.failures)
+                outcome.go_on(run(replace(wanted, hosts=rest), show))
+                if len(outcome.failures) == known_failures:
+                    break
         done.playbooks[name] = outcome.hosts
         done.failures.update(outcome.failures)
         left = [host for host in left if host not in outcome.failures]
-        control = next(node.name for node in bed.nodes if node.role is Role.control)
         done.stopped = bool(done.failures) and not keep_going
         if done.failures and (not keep_going or not left or control in done.failures):
             break
@@ -194,4 +200,4 @@ def outcome_view(done: Done, dry_run: bool) -> list[Any]:
 def _word(host: HostOutcome, stopped: bool) -> str:
     if host.failed is not None:
         return "failed"
-    return "stopped" if stopped else "done"
+    return "stopped" if stopped or host.cut_off else "done"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ _SAYS_NOTHING = ("non-zero return code", "MODULE FAILURE", "Module result deseri
 """So begin messages that do not say what went wrong; the last line of the program's own words does."""
 _NO_ROOM = re.compile(r".*No usable temporary directory found in (\[.+?\])")
 """How Python says that not a single byte can be written."""
+_NOT_IN_A_DRY_RUN = ("would have run if not in check mode", "Check mode is not supported for this task")
+"""What Ansible says of a command or script that it leaves out only because of check mode."""
 _SPEAKS_FOR_ITSELF = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
 
@@ -25,6 +27,10 @@ class HostOutcome:
     failed: str | None = None
     """Why it stopped, in one sentence; None: it did not."""
     unreachable: bool = False
+    plays: set[str] = field(default_factory=set)
+    """The plays of the playbook that it took part in."""
+    cut_off: bool = False
+    """Whether the playbook ended, because of others, before its last play came to this host."""
     changes: list[str] = field(default_factory=list)
     """The tasks that changed something, or would have."""
 
@@ -45,14 +51,20 @@ class Outcome:
         """By host why it stopped."""
         return {name: host.failed for name, host in self.hosts.items() if host.failed is not None}
 
+    @property
+    def cut_off(self) -> list[str]:
+        """The hosts that could have gone on."""
+        return [name for name, host in self.hosts.items() if host.cut_off]
+
     def take(self, event: Mapping[str, Any]) -> None:
         """Note what one of Ansible's events says."""
         kind = event.get("event", "")
         data = event.get("event_data") or {}
         name = data.get("host")
-        if not name or not kind.startswith("runner_on_"):
+        if not name or not kind.startswith(("runner_on_", "runner_item_on_skipped")):
             return
         host = self.hosts.setdefault(name, HostOutcome())
+        host.plays.add(str(data.get("play")))
         result = data.get("res") or {}
         if kind == "runner_on_ok":
             host.ok += 1
@@ -65,6 +77,28 @@ class Outcome:
             host.failed = sentence(data)
         elif kind == "runner_on_unreachable":
             host.failed, host.unreachable = out_of_reach(result), True
+        elif kind.endswith("_skipped") and _for_the_dry_run(event):
+            task = task_name(data)
+            # The items of a loop are one change.
+            if kind == "runner_on_skipped" or host.changes[-1:] != [task]:
+                host.changed += 1
+                host.changes.append(task)
+
+    def ended(self, last_play: str, hosts: Iterable[str]) -> None:
+        """Note which hosts the playbook did not come to the end with, though nothing was wrong with them."""
+        for name in hosts:
+            host = self.hosts.setdefault(name, HostOutcome())
+            host.cut_off = host.failed is None and last_play not in host.plays
+
+    def go_on(self, later: Outcome) -> None:
+        """Add what running the playbook again on some of the hosts came to."""
+        for name, again in later.hosts.items():
+            host = self.hosts.setdefault(name, HostOutcome())
+            host.ok += again.ok
+            host.changed += again.changed
+            host.changes += again.changes
+            host.plays |= again.plays
+            host.failed, host.unreachable, host.cut_off = again.failed, again.unreachable, again.cut_off
 
     def rescued(self, stats: Mapping[str, Any]) -> None:
         """Correct the outcome by Ansible's own final count: a rescued failure is none."""
@@ -72,6 +106,11 @@ class Outcome:
         for name, host in self.hosts.items():
             if name not in failed:
                 host.failed = None
+
+
+def _for_the_dry_run(event: Mapping[str, Any]) -> bool:
+    """Whether a task was skipped that would have been run otherwise; only the words of an event tell."""
+    return any(words in str(event.get("stdout")) for words in _NOT_IN_A_DRY_RUN)
 
 
 def task_name(data: Mapping[str, Any]) -> str:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from fogctl import data
 from fogctl.errors import FAILED, FogError
 from fogctl.pi.outcome import Outcome, task_name
@@ -71,7 +73,7 @@ class Run:
 
 
 def run(wanted: Run, show: Show) -> Outcome:
-    """Run a playbook and say what it did; FogError only if Ansible itself did not start or come to its end."""
+    """Run a playbook and say what it did; FogError only if Ansible itself did not start or broke off."""
     # Imported here: it takes a while and only this needs it.
     import ansible_runner  # type: ignore[import-untyped]
 
@@ -105,6 +107,8 @@ def run(wanted: Run, show: Show) -> Outcome:
                 cmdline=" ".join(["--extra-vars", f"@{given}", *wanted.arguments()]),
                 event_handler=take,
                 quiet=True,
+                # Only so does an event say why a task was skipped.
+                verbosity=1 if wanted.check else 0,
                 suppress_env_files=True,
             )
         printed = "" if done.stdout is None else done.stdout.read()
@@ -117,6 +121,7 @@ def run(wanted: Run, show: Show) -> Outcome:
         raise FogError(
             f"Ansible {begun} the playbook {wanted.playbook}: {_last_words(printed)}", exit_code=FAILED
         )
+    outcome.ended(yaml.safe_load(playbook.read_text(encoding="utf-8"))[-1]["name"], wanted.hosts)
     return outcome
 
 

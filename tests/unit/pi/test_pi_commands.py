@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import yaml
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fogctl import data
 from fogctl.cli.main import app
-from fogctl.cli.pi_run import chosen_playbooks
+from fogctl.cli.pi_run import chosen_playbooks, outcome_view, run_all
+from fogctl.config import testbed
 from fogctl.errors import BAD_INPUT, FogError
-from fogctl.pi.provision import PLAYBOOKS, RESET
+from fogctl.pi.known_hosts import KnownHosts
+from fogctl.pi.outcome import HostOutcome, Outcome
+from fogctl.pi.provision import PLAYBOOKS, RESET, Run, Show
 
 runner = CliRunner()
+INIT = ["init", "shelf", "--kind", "k3s", "--hosts", "hosts.txt", "--no-up"]
 COLLECTION = data.path("playbooks") / "ansible_collections" / "fogctl" / "pi"
 
 
@@ -25,8 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FOGCTL_KNOWN_HOSTS", str(tmp_path / "known_hosts"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "hosts.txt").write_text("cloud root@127.0.0.1:1\npi1 127.0.0.1:2\n")
-    made = ["init", "shelf", "--kind", "k3s", "--hosts", "hosts.txt", "--no-up"]
-    assert runner.invoke(app, made).exit_code == 0
+    assert runner.invoke(app, INIT).exit_code == 0
     return tmp_path
 
 
@@ -72,6 +79,58 @@ def test_the_inventory_is_ansibles(here: Path) -> None:
 def test_playbooks_run_in_their_own_order() -> None:
     assert chosen_playbooks(None) == ["prepare", "netem", "k3s"]
     assert chosen_playbooks(["monitor", "prepare"]) == ["prepare", "monitor"]
+
+
+@dataclass
+class Playbooks:
+    """In Ansible's place: a run ends with the first host that is broken, as it does one by one."""
+
+    broken: tuple[str, ...]
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def __call__(self, wanted: Run, show: Show) -> Outcome:  # noqa: ARG002
+        self.asked.append(tuple(wanted.hosts))
+        stop = next((host for host in wanted.hosts if host in self.broken), None)
+        made = {host: HostOutcome(changed=1, cut_off=stop is not None) for host in wanted.hosts}
+        if stop is not None:
+            made[stop] = HostOutcome(failed="it is broken")
+        return Outcome(made)
+
+
+@pytest.mark.parametrize(
+    ("keep_going", "broken", "asked", "words"),
+    [
+        (
+            True,
+            ("pi1", "pi2"),
+            [("cloud", "pi1", "pi2", "pi3"), ("cloud", "pi2", "pi3"), ("cloud", "pi3")],
+            "dffd",
+        ),
+        (False, ("pi1",), [("cloud", "pi1", "pi2", "pi3")], "sfss"),
+        (True, ("cloud",), [("cloud", "pi1", "pi2", "pi3")], "fsss"),  # without a server nobody can join
+    ],
+)
+def test_one_agent_that_fails_does_not_keep_the_next_from_joining(
+    keep_going: bool,
+    broken: tuple[str, ...],
+    asked: list[tuple[str, ...]],
+    words: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (here / "hosts.txt").write_text("cloud 10.0.0.1\npi1 10.0.0.2\npi2 10.0.0.3\npi3 10.0.0.4\n")
+    assert runner.invoke(app, [*INIT, "--force"]).exit_code == 0
+    played = Playbooks(broken)
+    monkeypatch.setattr("fogctl.cli.pi_run.run", played)
+    bed = testbed.load(here / "testbed.yaml")
+    nodes = [node.name for node in bed.nodes]
+    known = KnownHosts(here / "known_hosts")
+    done = run_all(bed, known, ["k3s"], nodes, {}, dry_run=False, keep_going=keep_going)
+    assert played.asked == asked
+    assert list(done.failures) == list(broken)
+    console = Console(file=io.StringIO(), width=100)
+    console.print(*outcome_view(done, dry_run=False))
+    assert "".join(re.findall(r"(\w)\w+ +│\n", console.file.getvalue())) == words  # type: ignore[attr-defined]
 
 
 def test_the_dashboard_asks_only_for_what_is_collected() -> None:
