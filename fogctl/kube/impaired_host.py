@@ -8,16 +8,16 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fognetem import batch
 from fognetem.path import Path
 
 from fogctl.errors import FAILED, FogError
-from fogctl.pi import contact, known_hosts
-from fogctl.pi.contact import Answer, NoContactError
-from fogctl.pi.known_hosts import KnownHosts
 from fogctl.testbed.model import SshHost
+
+if TYPE_CHECKING:
+    from fogctl.pi.contact import Answer
 
 SWITCH_S = 600
 """After so long without a renewal a machine clears its latencies."""
@@ -25,12 +25,15 @@ _TOOL = "/usr/local/sbin/fog-netem"
 _AT_ONCE = 16
 
 T = TypeVar("T")
-Run = Callable[[SshHost, str], Answer]
+Run = Callable[[SshHost, str], "Answer"]
 
 
 def over_ssh(host: SshHost, command: str) -> Answer:
     """Run a command on a host whose key is recorded."""
-    return contact.run(host, KnownHosts(known_hosts.default_file()), command)
+    # A client of SSH takes as long to load as the rest of a command: only those pay who need one.
+    from fogctl.pi import contact, known_hosts
+
+    return contact.run(host, known_hosts.KnownHosts(known_hosts.default_file()), command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,8 @@ class ImpairedHost:
 
     def _ask(self, what: str, before: str = "") -> str:
         """What fog-netem there says; FogError with its sentence if it fails, or if it is not there."""
+        from fogctl.pi.contact import NoContactError
+
         become = "" if self.host.user == "root" else "sudo -n "
         try:
             answer = self.run(self.host, f"{before}{become}{_TOOL} {what}")
