@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from fogctl.errors import FAILED, FogError
 from fogctl.pi import contact
 from fogctl.pi.contact import NoContactError
 from fogctl.pi.facts import PROBE, Facts, parse
@@ -98,7 +97,7 @@ def probe(host: SshHost, known: KnownHosts) -> Facts:
         return parse(host.node, answer.stdout, asked_s, answered_s)
     except (ValueError, KeyError) as error:
         said = (answer.stderr.strip() or f"exit {answer.code}").splitlines()[-1]
-        raise FogError(f"{host.node}: {error}: {said}", exit_code=FAILED) from None
+        raise NoContactError(f"it does not say what it is like: {error}: {said}") from None
 
 
 def _all(hosts: Sequence[SshHost], ask: Callable[[SshHost], _Answer], show: Progress) -> list[_Answer]:

@@ -32,9 +32,9 @@ say k3s "$(k3s --version 2>/dev/null | head -n 1)"
 if [ "$(id -u)" = 0 ]; then say root yes; sudo=; elif sudo -n true 2>/dev/null; then say root yes; sudo='sudo -n'; else say root no; sudo=; fi
 if $sudo test -e /var/lib/fogctl-pi/ledger.jsonl; then say prepared yes; else say prepared no; fi
 if command -v vcgencmd >/dev/null; then say throttled "$($sudo vcgencmd get_throttled 2>/dev/null)"; fi
-# 16 MiB, written through to the card; not where that would fill it.
-if [ "$(df -Pk /var/tmp | awk 'NR == 2 {print $4}')" -gt 131072 ]; then
-    scratch=$(mktemp /var/tmp/fogctl-probe.XXXXXX) || exit 0
+# 16 MiB, written through to the card; not where that would fill it, nor where nothing can be written.
+if [ "$(df -Pk /var/tmp | awk 'NR == 2 {print $4}')" -gt 131072 ] &&
+    scratch=$(mktemp /var/tmp/fogctl-probe.XXXXXX 2>/dev/null); then
     trap 'rm -f "$scratch"' EXIT
     before=$(date +%s%N)
     if dd if=/dev/zero of="$scratch" bs=1M count=16 conv=fsync 2>/dev/null; then

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -166,6 +168,17 @@ def test_memory_cgroups_are_seen_in_both_versions() -> None:
     assert not parse("pi1", v1, 0, 1).memory_cgroup  # enabled, but in no hierarchy
     assert parse("pi1", v1.replace("v1=1 0", "v1=1 7"), 0, 1).memory_cgroup
     assert not parse("pi1", v1.replace("v1=1 0", "v1=0 7"), 0, 1).memory_cgroup
+
+
+def test_the_probe_goes_to_its_end_on_a_card_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "mktemp").write_text("#!/bin/sh\necho 'Read-only file system' >&2\nexit 1\n")
+    (tmp_path / "mktemp").chmod(0o755)
+    searched = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(
+        ["sh", "-c", PROBE.read_text()], capture_output=True, text=True, check=True, timeout=120, env=searched
+    ).stdout
+    facts = parse("here", said, time.time(), time.time())
+    assert facts.write_bytes_s is None
 
 
 def test_the_probe_runs_in_a_plain_shell_and_leaves_nothing_behind() -> None:

@@ -131,6 +131,16 @@ def test_a_host_that_does_not_let_us_in_is_a_finding(
     assert (found.host, found.about) == ("pi1", "contact")
 
 
+def test_a_host_whose_answer_makes_no_sense_does_not_keep_the_others_from_being_checked(
+    known: KnownHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contact, "run", lambda *_: contact.Answer(1, "started=now\n", "sh: broken\n"))
+    hosts = [SshHost("pi1", "10.0.0.1", "pi"), SshHost("pi2", "10.0.0.2", "pi")]
+    found = check(hosts, known, {}, quiet).findings
+    assert [each.host for each in found] == ["pi1", "pi2"]
+    assert all(each.what.endswith("the probe was cut short: sh: broken") for each in found)
+
+
 @pytest.mark.parametrize(
     ("host", "said"),
     [
