@@ -6,11 +6,12 @@ import gzip
 import hashlib
 import json
 import tarfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
 from fogctl.errors import REFUSED, FogError
 
@@ -23,6 +24,7 @@ _MANIFESTS = {
     "application/vnd.docker.distribution.manifest.v2+json",
 }
 _CHUNK = 1 << 20
+_Kind = TypeVar("_Kind", list[Any], dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Image:
     @property
     def diff_ids(self) -> tuple[str, ...]:
         """What each layer hashes to when unpacked."""
-        return tuple(self.config.get("rootfs", {}).get("diff_ids", ()))
+        return tuple((self.config.get("rootfs") or {}).get("diff_ids") or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,13 @@ class Layout:
 
     def images(self) -> list[Image]:
         """Every image, through nested indexes; FogError if the folder is no layout or a blob is not whole."""
+        if not self.folder.exists():
+            raise FogError(
+                "no such folder", file=self.folder, hint="fogctl image build --to FOLDER makes one"
+            )
+        if self.folder.is_file():
+            unpack = f"if it is an OCI archive: mkdir layout; tar -xf {self.folder} -C layout"
+            raise FogError("is a file, not the folder of an OCI image layout", file=self.folder, hint=unpack)
         if not (self.folder / "oci-layout").is_file():
             raise FogError("is no OCI image layout: it has no oci-layout", file=self.folder)
         index = self.folder / "index.json"
@@ -78,10 +87,12 @@ class Layout:
             top = json.loads(index.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise FogError("cannot be read as JSON", file=index) from None
+        if not isinstance(top, dict):
+            raise FogError("is not a JSON object", file=index)
         return list(self._within(top, index, set()))
 
     def _within(self, index: Mapping[str, Any], file: Path, seen: set[str]) -> Iterator[Image]:
-        for entry in index.get("manifests", ()):
+        for entry in _part(index, "manifests", list, file):
             blob = Blob.of(entry, file)
             if blob.digest in seen:
                 continue
@@ -89,7 +100,7 @@ class Layout:
             if blob.media_type in _INDEXES:
                 yield from self._within(self.json(blob), self.path(blob), seen)
             elif blob.media_type in _MANIFESTS:
-                yield self._image(blob, entry.get("platform") or {})
+                yield self._image(blob, _part(entry, "platform", dict, file))
             else:
                 raise FogError(
                     f"names a {blob.media_type}, which is neither an image nor an index", file=file
@@ -98,9 +109,12 @@ class Layout:
     def _image(self, blob: Blob, platform: Mapping[str, Any]) -> Image:
         manifest = self.json(blob)
         file = self.path(blob)
-        config = Blob.of(manifest.get("config", {}), file)
-        layers = tuple(Blob.of(layer, file) for layer in manifest.get("layers", ()))
-        return Image(blob, platform.get("architecture"), self.json(config), layers)
+        named = Blob.of(manifest.get("config", {}), file)
+        layers = tuple(Blob.of(layer, file) for layer in _part(manifest, "layers", list, file))
+        config, place = self.json(named), self.path(named)
+        _part(_part(config, "rootfs", dict, place), "diff_ids", list, place)
+        _part(_part(config, "config", dict, place), "Labels", dict, place)
+        return Image(blob, platform.get("architecture"), config, layers)
 
     def path(self, blob: Blob) -> Path:
         """Where a blob lies."""
@@ -146,7 +160,7 @@ class Layout:
             try:
                 with tarfile.open(fileobj=cast(IO[bytes], plain), mode="r|") as archive:
                     yield archive, plain
-            except (tarfile.TarError, EOFError, gzip.BadGzipFile, OSError) as error:
+            except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error, OSError) as error:
                 raise FogError(
                     f"is no whole layer: {error}",
                     file=self.path(blob),
@@ -157,6 +171,14 @@ class Layout:
     def _broken(self, blob: Blob) -> FogError:
         path = self.path(blob)
         return FogError("is not what its name says", file=path, hint="copy it again", exit_code=REFUSED)
+
+
+def _part(data: Mapping[str, Any], key: str, kind: type[_Kind], file: Path) -> _Kind:
+    """A list or mapping inside a document, empty if there is none; FogError if it is something else."""
+    found = data.get(key)
+    if found is not None and not isinstance(found, kind):
+        raise FogError(f"its {key} is no {'list' if kind is list else 'mapping'}", file=file)
+    return found or kind()
 
 
 class Hashing:

@@ -133,6 +133,54 @@ def test_an_index_that_is_no_json_is_refused(made: Made) -> None:
         found(made.folder)
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[]", "is not a JSON object"),
+        ('{"manifests": 5}', "its manifests is no list"),
+        ('{"manifests": [3]}', "has a descriptor without"),
+    ],
+)
+def test_an_index_of_another_shape_is_refused(made: Made, text: str, sentence: str) -> None:
+    (made.folder / "index.json").write_text(text)
+    with pytest.raises(FogError, match=sentence):
+        found(made.folder)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"rootfs": 1}, {"rootfs": {"diff_ids": 1}}, {"config": "x"}, {"config": {"Labels": ["x"]}}],
+)
+def test_a_configuration_of_another_shape_is_refused(made: Made, config: dict[str, Any]) -> None:
+    manifest = {"config": made.json(config, "application/vnd.oci.image.config.v1+json"), "layers": []}
+    with pytest.raises(FogError, match=r"is no (list|mapping)"):
+        found(made.index(made.json(manifest, MANIFEST)))
+    empty = {"config": made.json({"rootfs": None, "config": None}, "x"), "layers": None}
+    (only,) = found(made.index(made.json(empty, MANIFEST)))
+    assert "it runs as root: set USER" in only.problems
+
+
+def test_a_layer_with_rotten_bytes_is_refused_in_a_sentence(made: Made) -> None:
+    entry = made.image(
+        "arm64", {"bin/sh": binary("arm64"), "numbers": " ".join(map(str, range(100_000))).encode()}
+    )
+    folder = made.index(entry)
+    (layer_file,) = (file for file in (folder / "blobs/sha256").iterdir() if file.stat().st_size > 50_000)
+    data = bytearray(layer_file.read_bytes())
+    data[len(data) // 2 :] = b"\xff" * len(data[len(data) // 2 :])  # in the middle of a file that is skipped
+    layer_file.write_bytes(data)
+    with pytest.raises(FogError, match="is no whole layer"):
+        found(folder)
+
+
+def test_what_is_not_there_or_an_archive_is_told_apart_from_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(FogError, match="no such folder"):
+        found(tmp_path / "nowhere")
+    (tmp_path / "stage.tar").write_bytes(b"")
+    with pytest.raises(FogError, match=r"tar -xf .*stage\.tar"):
+        found(tmp_path / "stage.tar")
+
+
 def test_a_folder_that_is_no_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FogError, match="is no OCI image layout"):
         found(tmp_path)
