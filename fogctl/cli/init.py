@@ -27,8 +27,13 @@ def init(
         str | None, typer.Argument(help="The testbed's name; the example's if not given.", show_default=False)
     ] = None,
     kind: Annotated[
-        Kind, typer.Option(help="virtual: nodes emulated on this host; k3s: real boards; sim: a model.")
-    ] = Kind.virtual,
+        Kind | None,
+        typer.Option(
+            help="virtual: nodes emulated on this host; k3s: real boards; sim: a model. "
+            "If not given: k3s with --hosts or --kubeconfig, else virtual.",
+            show_default=False,
+        ),
+    ] = None,
     nodes: Annotated[
         int | None,
         typer.Option(
@@ -37,13 +42,11 @@ def init(
     ] = None,
     example: Annotated[Example, typer.Option(help="The testbed to start from.")] = Example.gesscale,
     hosts: Annotated[
-        Path | None, typer.Option(help="A file of real boards, for --kind k3s.", show_default=False)
+        Path | None, typer.Option(help="A file of real boards, a line each.", show_default=False)
     ] = None,
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(
-            help="The way into a cluster that is there already, for --kind k3s.", show_default=False
-        ),
+        typer.Option(help="The way into a cluster that is there already.", show_default=False),
     ] = None,
     context: Annotated[
         str | None, typer.Option(help="With --kubeconfig: another context than its current one.")
@@ -84,11 +87,17 @@ def init(
       sudo fogctl init mycity --example city    three sites with jitter, loss and a schedule
       fogctl init --kind sim --nodes 50         a model: no root, nothing to bring up
       fogctl init --no-up --nodes 4             only write the files
-      fogctl init lab --kind k3s --hosts hosts.txt    real boards, a line each: pi1 pi@192.168.1.11
-      fogctl init lab --kind k3s --kubeconfig ~/.kube/config    the nodes of a cluster that is there
+      fogctl init lab --hosts hosts.txt         real boards, a line each: pi1 pi@192.168.1.11
+      fogctl init lab --kubeconfig ~/.kube/config    the nodes of a cluster that is there
     """
     if name is not None:
         name = _checked_name(name)
+    if kind is None:
+        kind = Kind.virtual if hosts is None and kubeconfig is None else Kind.k3s
+    if nodes is not None and kind is Kind.k3s:
+        raise FogError(
+            "how many nodes there are is said by --hosts or --kubeconfig", key="--nodes", hint="leave it out"
+        )
     if kubeconfig is not None and (kind is not Kind.k3s or hosts is not None):
         raise FogError("a cluster needs --kind k3s, and no --hosts", key="--kubeconfig")
     if kubeconfig is not None:

@@ -11,7 +11,7 @@ import typer
 
 from fogctl.cli.output import Format, emit, stderr
 from fogctl.cli.pi_view import escaped, findings_view
-from fogctl.config import testbed
+from fogctl.config import boards, testbed
 from fogctl.errors import BAD_INPUT, REFUSED, FogError
 from fogctl.pi import hosts_file, known_hosts
 from fogctl.pi.known_hosts import KnownHosts
@@ -39,7 +39,8 @@ def draft(name: str | None, hosts: Path) -> str:
         why = error.strerror if isinstance(error, OSError) else "it is not text"
         example = "write a line a board: pi1 pi@192.168.1.11"
         raise FogError(f"cannot be read: {why}", file=hosts, hint=example, exit_code=BAD_INPUT) from None
-    return hosts_file.yaml_text(hosts_file.read(text, str(hosts)), name or DEFAULT_NAME)
+    known = [*boards.load_all(), boards.UNLIMITED]
+    return hosts_file.yaml_text(hosts_file.read(text, str(hosts), known), name or DEFAULT_NAME)
 
 
 def written_already(text: str, file: Path) -> bool:

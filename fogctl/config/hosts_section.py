@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,11 @@ def address(raw: object) -> str:
     """A host name or IP address that is safe to hand to ssh; ValueError otherwise."""
     if not isinstance(raw, str) or len(raw) > 253 or not _ADDRESS.fullmatch(raw):
         raise ValueError(f"{quoted(str(raw))} is neither a host name nor an IP address")
+    if not re.search("[A-Za-z]", raw) or ":" in raw:  # then it can only be an address
+        try:
+            ipaddress.ip_address(raw)
+        except ValueError:
+            raise ValueError(f"{quoted(raw)} is not an IP address") from None
     return raw
 
 

@@ -12,6 +12,7 @@ from fogctl.config import hosts_section
 from fogctl.config.fields import node_name
 from fogctl.config.problems import Problem, choice_hint, refuse
 from fogctl.config.shipped import SCHEMA_COMMENT
+from fogctl.config.units import quoted
 from fogctl.testbed.model import Role
 
 DEFAULT_BOARD = "rpi4-4g"
@@ -45,11 +46,15 @@ class Board:
     """Where the other boards reach it, if that is another network than SSH's."""
 
 
-def read(text: str, file: str) -> list[Board]:
-    """The boards of a hosts file; FogError with a sentence for each line that is wrong."""
+def read(text: str, file: str, known_boards: Sequence[str] | None = None) -> list[Board]:
+    """The boards of a hosts file; FogError with a sentence for each line that is wrong.
+
+    `known_boards`: the names that `board=` may have; None: any.
+    """
     found: list[tuple[int, Board]] = []
     problems: list[Problem] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # Editors of other systems begin a file with a mark.
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         words = line.split("#", 1)[0].split()
         if not words:
             continue
@@ -59,6 +64,16 @@ def read(text: str, file: str) -> list[Board]:
             problems.append(Problem(str(error), number))
     boards = [board for _, board in found]
     problems += _twice(found)
+    if known_boards is not None:
+        problems += [
+            Problem(
+                f"unknown board {quoted(board.board)}",
+                number,
+                hint=choice_hint(board.board, known_boards, "see: fogctl board list"),
+            )
+            for number, board in found
+            if board.board not in known_boards
+        ]
     if not boards and not problems:
         problems.append(Problem("names no board", hint="write a line a board: pi1 pi@192.168.1.11"))
     refuse(file, problems)
@@ -136,6 +151,7 @@ def _role(word: str) -> Role:
 def _twice(found: Sequence[tuple[int, Board]]) -> list[Problem]:
     names: dict[str, int] = {}
     places: dict[tuple[str, int], int] = {}
+    data_addresses: dict[str, int] = {}
     controls: list[int] = []
     problems = []
     for number, board in found:
@@ -144,6 +160,11 @@ def _twice(found: Sequence[tuple[int, Board]]) -> list[Problem]:
         if (first := places.setdefault((board.address, board.port), number)) != number:
             message = f"{board.address} port {board.port} is the host of line {first} already"
             problems.append(Problem(message, number, hint="give each board its own"))
+        if board.data_address is not None:
+            first = data_addresses.setdefault(board.data_address, number)
+            if first != number:
+                message = f"data={board.data_address} is that of line {first} already"
+                problems.append(Problem(message, number, hint="give each board its own"))
         if board.role is Role.control:
             controls.append(number)
     if len(controls) > 1:

@@ -125,7 +125,7 @@ def test_real_boards_are_refused_without_a_list_of_them(here: Path) -> None:
 
 def test_a_list_of_boards_becomes_a_testbed_file(here: Path) -> None:
     (here / "hosts.txt").write_text("cloud pi@192.168.1.10\npi1 fog@pi1.local:2222 site=north\n")
-    assert init("shelf", "--kind", "k3s", "--hosts", "hosts.txt", "--no-up").exit_code == 0
+    assert init("shelf", "--hosts", "hosts.txt", "--no-up").exit_code == 0
     made = testbed.load(here / "testbed.yaml")
     assert (made.name, [node.name for node in made.nodes]) == ("shelf", ["cloud", "pi1"])
     assert [host.address for host in made.hosts] == ["192.168.1.10", "pi1.local"]
@@ -145,7 +145,8 @@ def test_the_same_list_again_goes_on_and_another_one_is_refused(here: Path) -> N
     [
         (("My-City",), 'did you mean "mycity"?'),
         (("--nodes", "100000"), "--nodes"),
-        (("--hosts", "hosts.txt"), "--kind k3s"),
+        (("--kind", "virtual", "--hosts", "hosts.txt"), "--kind k3s"),
+        (("--hosts", "hosts.txt", "--nodes", "3"), "--nodes"),
         (("--testbed", "nowhere/testbed.yaml"), "no such folder"),
         (("--example", "city", "--nodes", "1"), "--nodes must be 2 to"),
     ],

@@ -65,6 +65,11 @@ def test_a_host_is_user_address_and_port(
     assert (host.user, host.address, host.port) == (user, address, port)
 
 
+def test_a_file_written_on_another_system_is_read() -> None:
+    boards = read("\ufeffcloud 10.0.0.1\r\npi1 10.0.0.2 site=north\r\n", "f")
+    assert [(board.name, board.site) for board in boards] == [("cloud", "main"), ("pi1", "north")]
+
+
 def test_a_host_name_alone_names_the_node() -> None:
     assert [board.name for board in read("Pi7.local site=north", "f")] == ["pi7"]
 
@@ -81,6 +86,11 @@ def test_a_host_name_alone_names_the_node() -> None:
         ("Pi_1 10.0.0.1", "is not a host name"),
         ("pi1 -oProxyCommand", "neither a host name nor an IP address"),
         ("pi1 10.0.0.1:99999", "is not a port"),
+        ("pi1 192.168.1.300", '"192.168.1.300" is not an IP address'),
+        ("pi1 10.0.0.1 data=10.0.0", "is not an IP address"),
+        ("pi1 fd00:::1", "is not an IP address"),
+        ("pi1 10.0.0.1 board=rpi4-3g", 'did you mean "rpi4-4g"'),
+        ("a 10.0.0.1 data=10.1.0.1\nb 10.0.0.2 data=10.1.0.1", "is that of line 1 already"),
         ("pi1 Bad User@10.0.0.1", "is not a setting"),
         ("pi1 $x@10.0.0.1", "is not a user name"),
         ("pi1 10.0.0.1\npi1 10.0.0.2", "the name pi1 is taken by line 1"),
@@ -90,8 +100,9 @@ def test_a_host_name_alone_names_the_node() -> None:
 )
 def test_a_wrong_line_is_named_with_its_number(text: str, said: str) -> None:
     with pytest.raises(FogError, match=r"hosts\.txt") as caught:
-        read(text, "hosts.txt")
+        read(text, "hosts.txt", ["rpi4-4g", "rpi5-8g"])
     assert said in str(caught.value)
+    assert text == "" or f"hosts.txt:{text.count(chr(10)) + 1}: " in str(caught.value)
 
 
 @given(st.text(max_size=80))
