@@ -145,7 +145,7 @@ def _words(result: Mapping[str, Any]) -> str:
     # Of a loop the failed item tells more, of collecting facts the module that could not.
     parts = [*(result.get("results") or ()), *(result.get("failed_modules") or {}).values()]
     for part in parts:
-        if isinstance(part, Mapping) and part.get("failed"):
+        if isinstance(part, Mapping) and (part.get("failed") or part.get("unreachable")):
             message = _words(part)
             break
     message = _NO_ROOM.sub(

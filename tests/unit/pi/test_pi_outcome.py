@@ -67,6 +67,13 @@ def test_an_unreachable_host_is_told_in_one_line() -> None:
     assert seen.failures == {"pi1": "cannot be reached: timed out"}
 
 
+def test_of_a_loop_that_reached_nobody_ssh_is_told_and_not_the_loop() -> None:
+    seen = Outcome()
+    items = [{"unreachable": True, "msg": "Failed to connect to the host via ssh: Connection refused"}]
+    seen.take(event("runner_on_unreachable", "pi1", msg="All items completed", results=items))
+    assert seen.failures == {"pi1": "cannot be reached: Connection refused"}
+
+
 def test_a_hidden_failure_stays_hidden() -> None:
     seen = Outcome()
     seen.take(event("runner_on_failed", "pi1", censored="the output has been hidden", msg="token 123"))
