@@ -9,9 +9,9 @@ from typing import Any
 
 from fogctl.cli.output import Format, emit, stderr, table
 from fogctl.cli.pi_view import escaped, task_progress
-from fogctl.config import source
 from fogctl.config.problems import choice_hint
 from fogctl.errors import FAILED, FogError
+from fogctl.pi import variables as role_variables
 from fogctl.pi.inventory import inventory
 from fogctl.pi.known_hosts import KnownHosts, settings_folder
 from fogctl.pi.outcome import HostOutcome
@@ -41,14 +41,7 @@ def chosen_playbooks(asked: Sequence[str] | None) -> list[str]:
 
 def variables(bed: Testbed, file: Path | None, artefacts: Path | None, images: bool) -> dict[str, Any]:
     """The roles' variables: from a file, the options, and where the way into the cluster is kept."""
-    given: dict[str, Any] = {}
-    if file is not None:
-        found = source.read(file, "variables").data
-        if not isinstance(found, dict):
-            raise FogError(
-                "must be a mapping of variables", file=file, hint="write for example prepare_swap: off"
-            )
-        given.update(found)
+    given = {} if file is None else role_variables.read(file)
     if artefacts is not None:
         if not artefacts.is_dir():
             raise FogError("no such folder", file=artefacts, key="--artefacts")

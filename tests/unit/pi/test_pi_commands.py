@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from fogctl import data
 from fogctl.cli.main import app
-from fogctl.cli.pi_run import chosen_playbooks, outcome_view, run_all
+from fogctl.cli.pi_run import chosen_playbooks, outcome_view, run_all, variables
 from fogctl.config import testbed
 from fogctl.errors import BAD_INPUT, FogError
 from fogctl.pi.known_hosts import KnownHosts
@@ -79,6 +79,41 @@ def test_the_inventory_is_ansibles(here: Path) -> None:
 def test_playbooks_run_in_their_own_order() -> None:
     assert chosen_playbooks(None) == ["prepare", "netem", "k3s"]
     assert chosen_playbooks(["monitor", "prepare"]) == ["prepare", "monitor"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "prepare_swap: off\nprepare_swop: off",
+            'vars.yaml:2: no role has a variable "prepare_swop" (did you mean',
+        ),
+        ("- prepare_swap", "must be a mapping"),
+        ("images_archives: stage.tar", "must name an archive for each processor"),
+        ("images_archives: {aarch64: stage.tar}", 'unknown processor "aarch64"'),
+        ("images_archives: {arm64: stage.tar}", "stage.tar is not there"),
+    ],
+)
+def test_a_wrong_file_of_variables_is_refused_before_a_board_is_asked(
+    text: str, said: str, here: Path
+) -> None:
+    (here / "vars.yaml").write_text(text)
+    error = refused("provision", "--vars", "vars.yaml", "-p", "images")
+    assert error.exit_code == BAD_INPUT
+    assert said in str(error)
+
+
+def test_files_are_looked_for_beside_the_file_that_names_them(here: Path) -> None:
+    """Ansible runs in a folder of its own, where a relative name means nothing."""
+    (here / "settings").mkdir()
+    (here / "settings/stage.tar").write_text("")
+    file = here / "settings/vars.yaml"
+    file.write_text(
+        "images_archives: {arm64: stage.tar}\nk3s_artefacts: release\nansible_become_timeout: 9\n"
+    )
+    given = variables(testbed.load(here / "testbed.yaml"), Path("settings/vars.yaml"), None, images=True)
+    assert given["images_archives"] == {"arm64": str(here / "settings/stage.tar")}
+    assert given["k3s_artefacts"] == str(here / "settings/release")
 
 
 @dataclass
