@@ -17,6 +17,8 @@ from fogctl.kube.objects import Objects, Ref
 PATIENCE_S = 30.0
 DEFERRED_PATIENCE_S = 5.0
 """How long a node may say that it has no room at the moment."""
+OLD_WORDS_S = 2.0
+"""How long a node's words may be about what was asked before, where it does not say which they are about."""
 _LOOK_EVERY_S = 0.02
 
 
@@ -38,6 +40,8 @@ class Resize:
     progress: Progress
     said: str = ""
     """The kubelet's words."""
+    dated: bool = True
+    """Whether it says that they are about the newest that was asked; older ones do not."""
 
 
 def read(pod: dict[str, Any] | None, container: str, cpu: str) -> Resize:
@@ -49,12 +53,14 @@ def read(pod: dict[str, Any] | None, container: str, cpu: str) -> Resize:
         return Resize(Progress.gone)
     for condition in status.get("conditions") or []:
         said = str(condition.get("message", "")).rstrip(".")
-        if condition.get("status") != "True":
+        about = condition.get("observedGeneration")
+        old = about is not None and about < pod["metadata"].get("generation", 0)
+        if condition.get("status") != "True" or old:
             continue
         if condition["type"] == "PodResizePending":
             reason = str(condition.get("reason", "")).lower()
             known = reason if reason in (Progress.deferred, Progress.infeasible) else Progress.deferred
-            return Resize(Progress(known), said)
+            return Resize(Progress(known), said, about is not None)
         if condition["type"] == "PodResizeInProgress" and condition.get("reason") == "Error":
             return Resize(Progress.failed, said)
     for each in status.get("containerStatuses") or []:
@@ -95,7 +101,7 @@ def resize(
                 return True
             case Progress.gone:
                 return False
-            case Progress.infeasible:
+            case Progress.infeasible if found.dated or took_s > OLD_WORDS_S:
                 raise FogError(
                     f"{where} cannot have {cpu} of CPU: its node says that it never can ({found.said})",
                     hint="ask for a smaller share",

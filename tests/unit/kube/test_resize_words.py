@@ -17,7 +17,7 @@ from fogctl.testbed.model import Kind, Node, Role, Testbed
 CONTAINER_ID = "ab" * 32
 
 
-def pod(limit: str | None, *conditions: dict[str, str], phase: str = "Running") -> dict[str, Any]:
+def pod(limit: str | None, *conditions: dict[str, Any], phase: str = "Running") -> dict[str, Any]:
     resources = {"limits": {"cpu": limit}} if limit else {}
     running = {"name": "executor", "resources": resources, "containerID": f"containerd://{CONTAINER_ID}"}
     return {
@@ -26,7 +26,7 @@ def pod(limit: str | None, *conditions: dict[str, str], phase: str = "Running") 
     }
 
 
-def pending(reason: str) -> dict[str, str]:
+def pending(reason: str) -> dict[str, Any]:
     return {"type": "PodResizePending", "status": "True", "reason": reason, "message": "Node didn't have it."}
 
 
@@ -49,6 +49,19 @@ def pending(reason: str) -> dict[str, str]:
 )
 def test_a_pods_status_says_how_far_its_resize_is(found: dict[str, Any] | None, progress: Progress) -> None:
     assert read(found, "executor", "400m").progress is progress
+
+
+@pytest.mark.parametrize("reason", ["Deferred", "Infeasible"])
+def test_what_a_kubelet_said_of_an_earlier_wish_is_not_taken_for_its_answer(reason: str) -> None:
+    found = pod("1", pending(reason) | {"observedGeneration": 3})
+    found["metadata"]["generation"] = 3
+    answer = read(found, "executor", "400m")
+    assert (answer.progress, answer.dated) == (Progress(reason.lower()), True)
+    found["metadata"]["generation"] = 4
+    assert read(found, "executor", "400m").progress is Progress.asked
+    assert read(found, "executor", "1").progress is Progress.done, "what it has is what is asked for again"
+    undated = read(pod("1", pending(reason)), "executor", "400m")
+    assert (undated.progress, undated.dated) == (Progress(reason.lower()), False)
 
 
 def test_the_kubelets_words_are_kept_for_the_user() -> None:
