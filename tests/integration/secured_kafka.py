@@ -67,6 +67,11 @@ def properties(folder: Path, address: str) -> dict[str, str]:
 
 def start(running: Running, services: Services, node: str, address: str, folder: Path) -> None:
     """Format and start it; its certificates must be there. It may take some seconds to answer."""
+    services.ensure(Service(NAME, node, tuple(formatted(folder, address))))
+
+
+def formatted(folder: Path, address: str) -> list[str]:
+    """Format it; answers the command that runs it."""
     settings = folder / "server.properties"
     settings.write_text("".join(f"{key}={value}\n" for key, value in properties(folder, address).items()))
     java = str(require_java().executable)
@@ -80,4 +85,4 @@ def start(running: Running, services: Services, node: str, address: str, folder:
         check=True,
         capture_output=True,
     )
-    services.ensure(Service(NAME, node, (*small, "kafka.Kafka", str(settings))))
+    return [*small, "kafka.Kafka", str(settings)]

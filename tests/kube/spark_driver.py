@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fogctl.java import require_java
 from fogctl.kube import executors, names
@@ -21,6 +21,9 @@ from fogctl.kube.app_objects import DRIVER_ROLE, EXECUTOR_ROLE, StageRef
 from fogctl.runtime.spark import Pool
 from tests.kube.control_plane import ControlPlane
 from tests.kube.pods import IMAGE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 240
@@ -138,8 +141,29 @@ def main(facts: dict[str, Any]) -> None:
     allocation.started(session)
     print("ready", flush=True)
     for line in sys.stdin:
-        print(json.dumps(allocation.answer(json.loads(line))), flush=True)
+        request = json.loads(line)
+        answer = _checked(session, request) if request["ask"] == "check" else allocation.answer(request)
+        print(json.dumps(answer), flush=True)
     session.stop()
+
+
+def _checked(session: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """What is said against a query of that kind, on storage of that kind."""
+    from fogctl.kube.allocation import Allocation, Kept
+
+    rows = session.readStream.format("rate").load()
+    queries = {
+        "none": rows.select("value"),
+        "counts": rows.groupBy("value").count(),
+        "windows": rows.withWatermark("timestamp", "1 minute").dropDuplicates(["value", "timestamp"]),
+        "join": rows.join(rows.withColumnRenamed("timestamp", "then"), "value"),
+    }
+    allocation = Allocation(Kept(Path("unused")), "", "", shared_state=request["shared"])
+    try:
+        allocation.check(queries[request["state"]])
+    except ValueError as error:
+        return {"said": str(error)}
+    return {"said": None}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from fogctl.kube.running import KubeRunning
 from fogctl.runtime import app as apps
 from fogctl.runtime import deployment
 from fogctl.runtime.carry_out import carry_out
+from fogctl.runtime.deployment import Replica, SetShare
 from tests.kube.cluster_bed import Bed
 from tests.kube.control_plane import ControlPlane, until
+from tests.kube.pods import pod as tiny_pod
 from tests.kube.spark_driver import SparkDriver, spark_driver
 
 NAME = "apps"
@@ -74,6 +77,20 @@ def test_executors_follow_the_labels_and_are_resized_in_place(
     assert_resized(ground, control_plane)
     assert_lost_node_is_waited_for(ground, control_plane)
     assert_driver_may_no_more_than_it_needs(control_plane)
+    assert_state_needs_storage_in_common(driver)
+
+
+def assert_state_needs_storage_in_common(driver: SparkDriver) -> None:
+    """Real queries, as Spark has analysed them: whatever keeps state is found, and named."""
+    for state in ("counts", "windows", "join"):
+        said = driver.ask(ask="check", state=state, shared=False)["said"]
+        assert said.startswith("the query keeps state ("), said
+        assert said.endswith(
+            "), and the nodes have no storage in common "
+            "(give kube: a storage_class that many nodes can write, with shared_storage: true)"
+        )
+        assert driver.ask(ask="check", state=state, shared=True) == {"said": None}
+    assert driver.ask(ask="check", state="none", shared=False) == {"said": None}
 
 
 def assert_owned_by_the_driver_and_us(plane: ControlPlane) -> None:
@@ -93,8 +110,16 @@ def limit_on(plane: ControlPlane, node: str) -> str | None:
     return limits.get("cpu")
 
 
+def asked_on(plane: ControlPlane, node: str) -> str | None:
+    """What the pod there is to have, done or not."""
+    pods = plane.read("pods", "-n", REF.namespace, "-l", REF.selector(EXECUTOR_ROLE))["items"]
+    (pod,) = [pod for pod in pods if pod["spec"].get("nodeName") == node]
+    found: str | None = pod["spec"]["containers"][0]["resources"].get("limits", {}).get("cpu")
+    return found
+
+
 def assert_resized(ground: KubeGround, plane: ControlPlane) -> None:
-    """A share is set without a restart; a node that puts it off or never can is told in its own words."""
+    """A share is set without a restart; a node that puts it off or never can is quoted, and it is undone."""
     assert resize.supported(ground.objects)
     ground.limit("identity", "copy", "pi1", 0.6)
     assert limit_on(plane, "pi1") == "2400m"
@@ -102,14 +127,17 @@ def assert_resized(ground: KubeGround, plane: ControlPlane) -> None:
     assert limit_on(plane, "pi1") == "400m"
     pods = stage_objects.pods(ground.objects, REF, EXECUTOR_ROLE)
     (name,) = [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName") == "pi1"]
+    app = apps.load("identity")
+    make = ground.maker((app, deployment.place(app, {"copy": ["pi1"]}, ())))
+    more = SetShare("copy", Replica("pi1", 0.8), 0.1)
     for answer, words in {"deferred": "has put it off", "infeasible": "never can"}.items():
-        plane.kubectl("annotate", "pod", name, "-n", REF.namespace, f"{ANSWER}={answer}")
+        plane.kubectl("annotate", "pod", name, "-n", REF.namespace, f"{ANSWER}={answer}", "--overwrite")
         with pytest.raises(FogError, match=f"the replica of copy on pi1 cannot have 3200m.*{words}") as told:
-            ground.limit("identity", "copy", "pi1", 0.8)
+            carry_out([more], make, "nothing", lambda _: None)
         assert told.value.exit_code == REFUSED
-        plane.kubectl("annotate", "pod", name, "-n", REF.namespace, f"{ANSWER}-")
-        ground.limit("identity", "copy", "pi1", 0.1)
-        assert limit_on(plane, "pi1") == "400m"
+        assert "what had been changed was undone" in str(told.value)
+        assert asked_on(plane, "pi1") == limit_on(plane, "pi1") == "400m"
+    plane.kubectl("annotate", "pod", name, "-n", REF.namespace, f"{ANSWER}-")
     plane.kubectl("label", "node", "pi1", f"{SYSTEM}=windows", "--overwrite")
     with pytest.raises(FogError, match=r"copy on pi1 cannot have .*only supported on linux nodes") as told:
         _shrink_until_refused(ground)
@@ -168,6 +196,40 @@ def assert_driver_may_no_more_than_it_needs(plane: ControlPlane) -> None:
         assert not may(verb, what), f"{verb} {what}"
     assert not may("list", "pods", "default")
     assert not may("list", "pods", "kube-system")
+
+
+def test_a_replica_that_leaves_is_decommissioned_before_its_pod_goes(
+    ground: KubeGround, control_plane: ControlPlane
+) -> None:
+    """Its label goes first, then its driver is told; the pod stays until the driver has it no more."""
+    nodes = ["pi1", "pi2"]
+    for node in nodes:
+        stage_objects.label(ground.objects, REF, node)
+        labels = REF.role_labels(EXECUTOR_ROLE)
+        control_plane.apply(tiny_pod(REF.namespace, f"exec-{node}", node=node, labels=labels))
+    until(lambda: placed(ground) == nodes, "both executors have a node")
+    finishing = 3
+    told: list[tuple[str, list[str], list[str | None]]] = []
+
+    def driver(request: dict[str, Any]) -> dict[str, Any]:
+        """Goes on for some looks with the tasks of the replica that is to leave."""
+        nonlocal finishing
+        told.append((request["ask"], ground.executors("identity", "copy"), placed(ground)))
+        if request["ask"] == "decommission":
+            assert (request["node"], request["executors"]) == ("pi1", 1)
+        elif any(ask == "decommission" for ask, _, _ in told):
+            finishing -= 1
+        has = nodes if finishing > 0 else ["pi2"]
+        return {"ok": True, "wanted": 1, "executors": [{"node": node} for node in has]}
+
+    app = apps.load("identity")
+    placement = deployment.place(app, {"copy": nodes}, ()).stage("copy")
+    replace(ground._pool(app, placement), ask=driver).remove("pi1")
+    assert [ask for ask, _, _ in told] == ["decommission", "executors", "executors", "executors"]
+    for _, labelled, there in told:
+        assert labelled == ["pi2"], "no successor is started there"
+        assert there == nodes, "it may finish its tasks"
+    until(lambda: placed(ground) == ["pi2"], "then its pod goes")
 
 
 def test_a_stage_whose_driver_never_answers_is_undone_and_leaves_nothing(
