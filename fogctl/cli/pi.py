@@ -80,6 +80,9 @@ def check(
     ] = False,
     yes: YesOption = False,
     keep_going: KeepGoingOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --fix: change nothing; say what would be changed.")
+    ] = False,
     output: OutputOption = Format.table,
 ) -> None:
     """Ask every host what it is like; say what is wrong and how to mend it. Exit 3 if something blocks.
@@ -87,25 +90,32 @@ def check(
     \b
     Examples:
       fogctl pi check
+      fogctl pi check --fix --dry-run
       fogctl pi check --fix
       fogctl pi check --only pi3 -o json
     """
-    from fogctl.cli.pi_run import mend
+    from fogctl.cli.pi_run import mend, outcome_data, outcome_view
     from fogctl.pi.findings import blocked, fixable
 
     bed, hosts = load(testbed, only)
     known = KnownHosts(known_hosts.default_file())
     make_known(hosts, known, yes)
     found = examine(bed, hosts, known)
+    mended = None
     if fix and (tags := fixable(found.findings)):
-        mend(bed, known, tags, keep_going)
-        found = examine(bed, hosts, known)
-    told = {
+        mended = mend(bed, known, tags, {}, dry_run=dry_run, keep_going=keep_going)
+        if not dry_run:
+            found = examine(bed, hosts, known)
+    told: dict[str, Any] = {
         "hosts": [_plain(facts) for facts in found.facts],
         "findings": [dataclasses.asdict(each) for each in found.findings],
         "blocked": blocked(found.findings),
     }
-    emit(output, told, *findings_view(found, fixable(found.findings), fix))
+    view = findings_view(found, fixable(found.findings), fix)
+    if mended is not None:
+        told["fix"] = outcome_data(mended, dry_run)
+        view += outcome_view(mended, dry_run) if dry_run else []
+    emit(output, told, *view)
     if blocked(found.findings):
         raise typer.Exit(REFUSED)
 
@@ -184,7 +194,7 @@ def reset(
 
 
 @app.command()
-def inventory(testbed: FileOption = DEFAULT_FILE) -> None:
+def inventory(testbed: FileOption = DEFAULT_FILE, output: OutputOption = Format.json) -> None:
     """Print the hosts as an Ansible inventory (JSON), for playbooks of your own.
 
     \b
@@ -192,11 +202,17 @@ def inventory(testbed: FileOption = DEFAULT_FILE) -> None:
       fogctl pi inventory > inventory.json && ansible -i inventory.json all -m ansible.builtin.ping
     """
     bed, _ = load(testbed, None)
-    typer.echo(json.dumps(inventory_of(bed, known_hosts.default_file()), indent=2))
+    made = inventory_of(bed, known_hosts.default_file())
+    rows = [
+        (group, node, each["ansible_user"], each["ansible_host"], each["ansible_port"])
+        for group, members in made["all"]["children"].items()
+        for node, each in members["hosts"].items()
+    ]
+    emit(output, made, table(None, ("group", "node", "user", "host", "port"), rows))
 
 
 @app.command()
-def dashboard() -> None:
+def dashboard(output: OutputOption = Format.json) -> None:
     """Print the Grafana dashboard (JSON) for the metrics that `fogctl pi provision -p monitor` collects.
 
     \b
@@ -206,7 +222,10 @@ def dashboard() -> None:
     from fogctl import data
 
     file = data.path("playbooks") / "ansible_collections/fogctl/pi/roles/monitor/files/dashboard.json"
-    typer.echo(file.read_text(encoding="utf-8"), nl=False)
+    shown = json.loads(file.read_text(encoding="utf-8"))
+    rows = [(panel["title"], each["expr"]) for panel in shown["panels"] for each in panel["targets"]]
+    made = table(None, ("panel", "query"), [tuple(map(escaped, row)) for row in rows])
+    emit(output, shown, made)
 
 
 def load(file: Path, only: list[str] | None) -> tuple[Testbed, list[SshHost]]:

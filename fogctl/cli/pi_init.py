@@ -76,7 +76,7 @@ def bring_up(bed: Testbed, file: Path, wishes: Wishes, told: dict[str, Any], out
     make_known(hosts, known, wishes.yes)
     found = examine(bed, hosts, known)
     if wishes.fix and (tags := fixable(found.findings)):
-        mend(bed, known, tags, wishes.keep_going)
+        mend(bed, known, tags, given, dry_run=False, keep_going=wishes.keep_going)
         found = examine(bed, hosts, known)
     unfit = blocked(found.findings)
     told["blocked"] = unfit

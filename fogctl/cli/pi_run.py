@@ -131,24 +131,37 @@ def stop_if_failed(failures: dict[str, str]) -> None:
         )
 
 
-def mend(bed: Testbed, known: KnownHosts, tags: Mapping[str, set[str]], keep_going: bool) -> None:
-    """Apply the safe fixes: hosts that need the same ones together."""
+def mend(
+    bed: Testbed,
+    known: KnownHosts,
+    tags: Mapping[str, set[str]],
+    given: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    keep_going: bool,
+) -> Done:
+    """Apply the safe fixes, or say what they would be: hosts that need the same ones together."""
     by_tags: dict[frozenset[str], list[str]] = {}
     for host, wanted in tags.items():
         by_tags.setdefault(frozenset(wanted), []).append(host)
-    failures: dict[str, str] = {}
+    done = Done({"prepare": {}})
     for wanted_tags, hosts in by_tags.items():
-        done = run_all(
-            bed, known, ["prepare"], hosts, {}, dry_run=False, keep_going=keep_going, tags=sorted(wanted_tags)
+        part = run_all(
+            *(bed, known, ["prepare"], hosts, given),
+            dry_run=dry_run,
+            keep_going=keep_going,
+            tags=sorted(wanted_tags),
         )
-        failures.update(done.failures)
-        if failures and not keep_going:
+        done.playbooks["prepare"].update(part.playbooks["prepare"])
+        done.failures.update(part.failures)
+        if done.failures and not keep_going:
             break
-    said = "\n".join(f"{host}: {why}" for host, why in failures.items())
-    if failures and not keep_going:
+    said = "\n".join(f"{host}: {why}" for host, why in done.failures.items())
+    if done.failures and not keep_going:
         raise FogError(said, exit_code=FAILED)
-    if failures:
+    if done.failures:
         stderr().print(said, markup=False, highlight=False, soft_wrap=True)
+    return done
 
 
 def outcome_data(done: Done, dry_run: bool) -> dict[str, Any]:

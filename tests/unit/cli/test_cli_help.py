@@ -41,7 +41,11 @@ def test_every_option_says_what_it_is_for(name: str) -> None:
             assert getattr(parameter, "help", None), f"{name}: {parameter.name}"
 
 
-@pytest.mark.parametrize("name", ["up", "down", "app deploy", "net set", "net apply", "net clear", "init"])
+CHANGE_A_MACHINE = ["up", "down", "app deploy", "net set", "net apply", "net clear", "init"]
+CHANGE_BOARDS = ["pi check", "pi provision", "pi reset", "image build"]
+
+
+@pytest.mark.parametrize("name", CHANGE_A_MACHINE + CHANGE_BOARDS)
 def test_what_changes_a_machine_has_a_dry_run(name: str) -> None:
     assert "dry_run" in {parameter.name for parameter in ALL[name].params}
 

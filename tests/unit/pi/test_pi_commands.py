@@ -18,8 +18,10 @@ from fogctl.cli.main import app
 from fogctl.cli.pi_run import chosen_playbooks, outcome_view, run_all, variables
 from fogctl.config import testbed
 from fogctl.errors import BAD_INPUT, FogError
+from fogctl.pi.findings import Finding, Severity
 from fogctl.pi.known_hosts import KnownHosts
 from fogctl.pi.outcome import HostOutcome, Outcome
+from fogctl.pi.preflight import Preflight
 from fogctl.pi.provision import PLAYBOOKS, RESET, Run, Show
 
 runner = CliRunner()
@@ -79,6 +81,36 @@ def test_the_inventory_is_ansibles(here: Path) -> None:
 def test_playbooks_run_in_their_own_order() -> None:
     assert chosen_playbooks(None) == ["prepare", "netem", "k3s"]
     assert chosen_playbooks(["monitor", "prepare"]) == ["prepare", "monitor"]
+
+
+def test_a_dry_run_of_fixing_says_what_would_be_done_and_checks_once(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [Finding("pi1", "swap", Severity.warn, "it swaps to /var/swap", "swap to memory", safe=True)]
+    asked: list[str] = []
+
+    def examined(*_: object) -> Preflight:
+        asked.append("examined")
+        return Preflight((), tuple(found))
+
+    def played(wanted: Run, _: Show) -> Outcome:
+        asked.append(" ".join(wanted.arguments()))
+        return Outcome({"pi1": HostOutcome(changed=1, changes=["Stop using them"])})
+
+    monkeypatch.setattr("fogctl.cli.pi.make_known", lambda *_: [])
+    monkeypatch.setattr("fogctl.cli.pi.examine", examined)
+    monkeypatch.setattr("fogctl.cli.pi_run.run", played)
+    told = json.loads(runner.invoke(app, ["pi", "check", "--fix", "--dry-run", "-o", "json"]).stdout)
+    assert asked == ["examined", "--limit pi1 --check --tags swap"]
+    assert told["fix"]["playbooks"]["prepare"]["pi1"]["changes"] == ["Stop using them"]
+    asked.clear()
+    assert runner.invoke(app, ["pi", "check", "--fix"]).exit_code == 0
+    assert asked == ["examined", "--limit pi1 --tags swap", "examined"]
+
+
+def test_what_is_json_anyway_has_a_table_for_people(here: Path) -> None:
+    assert "root │ 127.0.0.1" in runner.invoke(app, ["pi", "inventory", "-o", "table"]).stdout
+    assert "node_memory_" in runner.invoke(app, ["pi", "dashboard", "-o", "table"]).stdout
 
 
 @pytest.mark.parametrize(
