@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from paramiko.ssh_exception import (  # type: ignore[import-untyped]
     AuthenticationException,
     BadHostKeyException,
     NoValidConnectionsError,
+    PasswordRequiredException,
     SSHException,
 )
 
@@ -39,13 +41,14 @@ class NoContactError(Exception):
     """A host that cannot be reached or does not let us in; the message is one sentence without its name."""
 
 
-def shown_key(host: SshHost, timeout_s: float = CONNECT_TIMEOUT_S) -> HostKey:
-    """The key a host shows to anybody, before any log-in."""
+def shown_key(host: SshHost, kinds: Sequence[str] = (), timeout_s: float = CONNECT_TIMEOUT_S) -> HostKey:
+    """The key a host shows to anybody, before any log-in; one of these kinds if it has several."""
     try:
         with socket.create_connection((host.address, host.port), timeout=timeout_s) as link:
             transport = paramiko.Transport(link)
             try:
                 transport.banner_timeout = timeout_s
+                transport.get_security_options().key_types = _preferred(transport, kinds)
                 transport.start_client(timeout=timeout_s)
                 key = transport.get_remote_server_key()
             finally:
@@ -53,6 +56,17 @@ def shown_key(host: SshHost, timeout_s: float = CONNECT_TIMEOUT_S) -> HostKey:
     except (OSError, SSHException, EOFError) as error:
         raise NoContactError(why(error, host)) from None
     return HostKey(key.get_name(), key.get_base64())
+
+
+def _preferred(transport: paramiko.Transport, kinds: Sequence[str]) -> list[str]:
+    """The kinds of host keys to ask for: those first."""
+    known = list(transport.get_security_options().key_types)
+    return sorted(known, key=lambda name: not any(_signs(kind, name) for kind in kinds))
+
+
+def _signs(kind: str, name: str) -> bool:
+    # RSA keys are signed in ways that have names of their own.
+    return name == kind or (kind == "ssh-rsa" and name.startswith("rsa-sha2-"))
 
 
 def connection(host: SshHost, known: KnownHosts, timeout_s: int = CONNECT_TIMEOUT_S) -> Connection:
@@ -99,6 +113,8 @@ def run(host: SshHost, known: KnownHosts, command: str, timeout_s: int = 120) ->
 def why(error: BaseException, host: SshHost) -> str:
     """A failure to reach a host as part of a sentence."""
     where = name_of(host)
+    if isinstance(error, PasswordRequiredException):
+        return "your private key has a passphrase: hand it to the SSH agent first (ssh-add)"
     if isinstance(error, AuthenticationException):
         who = f"{host.user}@{host.address}"
         return f"does not let {host.user} in: put your public key there with ssh-copy-id {who}"

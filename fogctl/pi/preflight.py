@@ -54,7 +54,7 @@ def first_contact(
 
     def ask(host: SshHost) -> HostKey | NoContactError:
         try:
-            return contact.shown_key(host)
+            return contact.shown_key(host, [key.kind for key in known.keys(host)])
         except NoContactError as error:
             return error
 
@@ -65,9 +65,7 @@ def first_contact(
             silent.append((host, str(shown)))
         elif host.node in replace or known.judge(host, shown) is Trust.new:
             new.append((host, shown))
-        elif known.judge(host, shown) is Trust.changed and shown.kind in {
-            key.kind for key in known.keys(host)
-        }:
+        elif known.judge(host, shown) is Trust.changed:
             raise changed_key(host, known.keys(host), shown)
     return FirstContact(tuple(new), tuple(silent))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import paramiko
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from fogctl.errors import REFUSED, FogError
 from fogctl.pi import contact
@@ -32,6 +35,7 @@ class Server:
 
     listener: socket.socket
     key: paramiko.PKey
+    others: tuple[paramiko.PKey, ...] = ()
 
     @property
     def host(self) -> SshHost:
@@ -44,7 +48,8 @@ class Server:
             except OSError:
                 return
             transport = paramiko.Transport(link)
-            transport.add_server_key(self.key)
+            for key in (self.key, *self.others):
+                transport.add_server_key(key)
             try:
                 transport.start_server(server=Doorman())
             except (paramiko.SSHException, EOFError, OSError):  # a caller that hangs up early
@@ -103,6 +108,37 @@ def test_a_changed_key_is_refused_in_one_sentence(server: Server, known: KnownHo
         assert caught.value.exit_code == REFUSED
         assert "fogctl pi trust --replace pi1" in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_key_of_another_kind_alone_is_a_changed_one_too(server: Server, known: KnownHosts) -> None:
+    known.record(first_contact([server.host], known, quiet).new)
+    server.key = paramiko.RSAKey.generate(2048)
+    with pytest.raises(FogError, match="was recorded"):
+        first_contact([server.host], known, quiet, every=True)
+
+
+def test_a_host_with_several_keys_is_asked_for_the_recorded_kind(server: Server, known: KnownHosts) -> None:
+    server.others = (paramiko.RSAKey.generate(2048),)
+    for key in (server.key, *server.others):
+        known.record([(server.host, HostKey(key.get_name(), key.get_base64()))])
+        assert first_contact([server.host], known, quiet, every=True).new == ()
+        shown = contact.shown_key(server.host, [key.get_name()])
+        assert shown.kind == key.get_name()
+
+
+def test_a_key_with_a_passphrase_is_told_as_such(
+    server: Server, known: KnownHosts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    known.record(first_contact([server.host], known, quiet).new)
+    sealed = Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.OpenSSH, BestAvailableEncryption(b"secret")
+    )
+    (tmp_path / "id").write_bytes(sealed)
+    host = dataclasses.replace(server.host, key=str(tmp_path / "id"))
+    with pytest.raises(NoContactError, match="has a passphrase"):
+        contact.run(host, known, "true")
 
 
 def test_replacing_forgets_the_old_key_and_no_other(server: Server, known: KnownHosts) -> None:
