@@ -80,13 +80,16 @@ def bring_up(bed: Testbed, file: Path, wishes: Wishes, told: dict[str, Any], out
         found = examine(bed, hosts, known)
     unfit = blocked(found.findings)
     told["blocked"] = unfit
-    again = f"fogctl pi provision --testbed {file}"
     if found.findings:
         stderr().print(*findings_view(found, fixable(found.findings), wishes.fix), sep="\n")
     fit = [host.node for host in hosts if host.node not in unfit]
     control = next(node.name for node in bed.nodes if node.role.value == "control")
     if unfit and (not wishes.keep_going or control in unfit or not fit):
-        emit(output, told, escaped(f"{file} is written; no host was changed. Go on with: {again}"))
+        emit(
+            output,
+            told,
+            escaped(f"{file} is written. Mend what is said above, then run the same command again"),
+        )
         raise typer.Exit(REFUSED)
     done = run_all(
         bed, known, chosen_playbooks(None), fit, given, dry_run=False, keep_going=wishes.keep_going

@@ -9,7 +9,7 @@ import typer
 
 from fogctl.cli.output import stderr
 from fogctl.cli.pi_run import outcome_data, outcome_view, run_all, stop_if_failed
-from fogctl.errors import REFUSED, FogError
+from fogctl.errors import FAILED, REFUSED, FogError
 from fogctl.pi import known_hosts
 from fogctl.pi.inventory import require_hosts
 from fogctl.pi.known_hosts import KnownHosts
@@ -25,6 +25,12 @@ def agreed(folder: StateFolder, given: str | None, *, yes: bool, dry_run: bool) 
     from fogctl.config import testbed
 
     file = Path(given or "testbed.yaml")
+    if not file.is_file() and not folder.exists:
+        raise FogError(
+            f"testbed {folder.name} is not up, so its machines are not known by its name",
+            hint="name its file: fogctl down --reset --testbed testbed.yaml",
+            exit_code=FAILED,
+        )
     bed = testbed.load(file) if file.is_file() else folder.load().testbed
     hosts = require_hosts(bed, file)
     if yes or dry_run:
