@@ -157,3 +157,139 @@ def test_the_ledger_is_for_root_only(ledger, tmp_path: Path) -> None:  # type: i
     file.write_text("x")
     ledger.record("file", str(file))
     assert ledger.folder.stat().st_mode & 0o777 == 0o700
+
+
+class Machine:
+    """In place of systemd, dpkg and apt: units with their state, packages, and the commands that were run."""
+
+    def __init__(self) -> None:
+        self.units: dict[str, list[str]] = {}
+        """By name: enabled (as systemd says it), active."""
+        self.packages: set[str] = set()
+        self.needed: set[str] = set()
+        self.ran: list[str] = []
+
+    def said(self, argv: list[str]) -> str:
+        if argv[0] == "dpkg-query":
+            return "installed" if argv[-1] in self.packages else ""
+        enabled, active = self.units.get(argv[-1], ["", "inactive"])
+        return enabled if argv[1] == "is-enabled" else active
+
+    def run(self, argv: list[str], **_: str) -> str:
+        self.ran.append(" ".join(argv))
+        if argv[:2] == ["apt-get", "-s"]:
+            return "".join(f"Inst {name} (1.0 Debian)\n" for name in (*argv[5:], "libdep"))
+        if argv[0] == "apt-get" and "install" in argv:
+            self.packages |= {*argv[6:], "libdep"}
+        if argv[:2] == ["dpkg", "--purge"]:
+            if self.needed & {*argv[2:]}:
+                raise ledger_module.LedgerError("dpkg --purge: dependency problems")
+            self.packages -= {*argv[2:]}
+        if argv[0] == "systemctl" and len(argv) == 3:
+            unit = self.units[argv[2]]
+            words = {"enable": (0, "enabled"), "disable": (0, "disabled"), "mask": (0, "masked")}
+            words |= {"unmask": (0, "disabled"), "start": (1, "active"), "stop": (1, "inactive")}
+            if argv[1] in words:
+                place, word = words[argv[1]]
+                unit[place] = word
+        return ""
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(ledger_module, "run", made.run)
+    monkeypatch.setattr(ledger_module, "_said", made.said)
+    return made
+
+
+@pytest.mark.parametrize("before", [["enabled", "active"], ["disabled", "inactive"], ["masked", "inactive"]])
+@pytest.mark.parametrize("after", [["enabled", "active"], ["disabled", "inactive"], ["masked", "inactive"]])
+def test_a_service_is_as_it_was(before: list[str], after: list[str], ledger, machine: Machine) -> None:  # type: ignore[no-untyped-def]
+    machine.units["a.service"] = [*before]
+    ledger.record("service", "a.service")
+    machine.units["a.service"] = [*after]
+    told = ledger.restore(check=True)
+    assert machine.units["a.service"] == after  # a dry run touches nothing
+    assert ledger.restore() == told == ([] if before == after else ["restored the service a.service"], [])
+    assert machine.units["a.service"] == before
+
+
+def test_a_service_that_goes_on_reads_its_old_settings_again(  # type: ignore[no-untyped-def]
+    ledger, machine: Machine, tmp_path: Path
+) -> None:
+    machine.units["ssh.service"] = ["enabled", "active"]
+    ledger.record("service", "ssh.service")
+    ledger.record("file", str(tmp_path / "new.conf"))
+    (tmp_path / "new.conf").write_text("x")
+    assert ledger.restore() == ([f"removed {tmp_path}/new.conf"], [])
+    assert machine.ran[-1] == "systemctl try-reload-or-restart ssh.service"
+
+
+def test_packages_go_with_what_came_with_them_and_nothing_else(ledger, machine: Machine) -> None:  # type: ignore[no-untyped-def]
+    machine.packages = {"bash"}
+    ledger.install(["prometheus"])
+    assert machine.packages == {"bash", "prometheus", "libdep"}
+    assert ledger.restore() == (["removed the packages prometheus libdep"], [])
+    assert machine.packages == {"bash"}
+
+
+def test_a_package_that_something_else_needs_by_now_stays_and_is_told(ledger, machine: Machine) -> None:  # type: ignore[no-untyped-def]
+    ledger.install(["prometheus"])
+    machine.needed = {"libdep"}
+    done, left = ledger.restore()
+    assert (done, len(left)) == ([], 1)
+    assert "dependency problems" in left[0]
+    machine.needed = set()
+    assert ledger.restore()[1] == []  # running it again goes on
+    assert not ledger.folder.exists()
+
+
+def test_users_that_a_package_brought_go_after_it(ledger, machine: Machine, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    names = {"/etc/passwd": ["root"], "/etc/group": ["root"]}
+    monkeypatch.setattr(ledger_module, "names_in", lambda file: list(names[file]))
+    install = machine.run
+
+    def run(argv: list[str], **more: str) -> str:
+        if argv[0] == "apt-get" and "install" in argv and "-s" not in argv:
+            names["/etc/passwd"].append("prometheus")
+            names["/etc/group"] += ["prometheus", "watchers"]
+        if argv[0] == "userdel":
+            names["/etc/passwd"].remove(argv[1])
+            names["/etc/group"].remove(argv[1])
+        if argv[0] == "groupdel":
+            names["/etc/group"].remove(argv[1])
+        return install(argv, **more)
+
+    monkeypatch.setattr(ledger_module, "run", run)
+    ledger.install(["prometheus"])
+    done, left = ledger.restore()
+    assert (done, left) == (["removed the packages prometheus libdep", "removed the users prometheus"], [])
+    assert names == {"/etc/passwd": ["root"], "/etc/group": ["root"]}
+
+
+def test_kernel_settings_swap_and_modules_are_as_they_were(  # type: ignore[no-untyped-def]
+    ledger, machine: Machine, monkeypatch, tmp_path: Path
+) -> None:
+    setting, area, module = tmp_path / "setting", tmp_path / "swapfile", tmp_path / "sch_netem"
+    setting.write_text("0\n")
+    area.touch()
+    in_use = [str(area)]
+    monkeypatch.setattr(ledger_module, "sysctl_path", lambda _: setting)
+    monkeypatch.setattr(ledger_module, "swap_areas", lambda: list(in_use))
+    monkeypatch.setattr(ledger_module, "module_loaded", lambda _: module.exists())
+    for kind, name in (("sysctl", "net.ipv4.ip_forward"), ("swap", "swap"), ("module", "sch_netem")):
+        assert ledger.record(kind, name)
+    setting.write_text("1\n")
+    in_use.clear()
+    module.touch()
+    unloaded: list[list[str]] = []
+    monkeypatch.setattr(ledger_module.subprocess, "run", lambda argv, **_: unloaded.append(argv))
+    done, left = ledger.restore()
+    assert (sorted(done), left) == (
+        ["restored net.ipv4.ip_forward", f"swap is on again: {area}", "unloaded sch_netem"],
+        [],
+    )
+    assert setting.read_text() == "0"
+    assert machine.ran == [f"swapon {area}"]
+    assert unloaded == [["modprobe", "-r", "-q", "sch_netem"]]
