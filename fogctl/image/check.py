@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fogctl.image import elf
+from fogctl.image import elf, thin
 from fogctl.image.layout import Image, Layout
 
 LABELS = (
@@ -63,6 +65,12 @@ def _checked(layout: Layout, image: Image, say: Callable[[str], None]) -> Checke
         with layout.unpacked(blob) as (archive, stream):
             for entry in archive:
                 files += entry.isfile()
+                if entry.isfile() and entry.name.endswith(".jar"):
+                    libraries = _in_jar(archive, entry)
+                    if libraries and image.architecture not in libraries:
+                        others = " and ".join(sorted(libraries))
+                        problems.append(f"the libraries in {entry.name} are for {others} only")
+                    continue
                 architecture = _architecture(archive, entry)
                 if architecture is not None:
                     found[architecture] += 1
@@ -97,6 +105,23 @@ def _architecture(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> str | Non
         return None
     stream = archive.extractfile(entry)
     return None if stream is None else elf.architecture(stream.read(elf.HEADER_BYTES))
+
+
+def _in_jar(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> set[str]:
+    """The processors that the libraries inside a jar are for; Java unpacks them when it needs them."""
+    stream = archive.extractfile(entry)
+    content = b"" if stream is None else stream.read()
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as jar:
+            heads = [_head(jar, each) for each in jar.infolist() if thin.is_library(each.filename)]
+    except zipfile.BadZipFile:
+        return set()  # not Java's either
+    return {found for head in heads if (found := elf.architecture(head)) is not None}
+
+
+def _head(jar: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    with jar.open(entry) as stream:
+        return stream.read(elf.HEADER_BYTES)
 
 
 def _claims(image: Image) -> list[str]:

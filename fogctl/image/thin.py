@@ -63,12 +63,16 @@ def thin_jar(jar: Path, architecture: str) -> int:
     return before - jar.stat().st_size
 
 
+def is_library(name: str) -> bool:
+    """Whether a file inside a jar is a library for some processor, by its name."""
+    return name.lower().endswith(_LIBRARIES) or (".so." in name.lower() and not name.endswith("/"))
+
+
 def _foreign(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, architecture: str) -> bool:
     """Whether an entry is a library that this processor cannot load."""
-    name = entry.filename.lower()
-    if entry.is_dir() or not (name.endswith(_LIBRARIES) or ".so." in name):
+    if not is_library(entry.filename):
         return False
-    if "musl" in name:
+    if "musl" in entry.filename.lower():
         return True  # another C library than Debian's
     with archive.open(entry) as stream:
         return elf.architecture(stream.read(elf.HEADER_BYTES)) != architecture

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,28 @@ def test_a_binary_of_another_processor_is_named(made: Made) -> None:
     files = {"usr/bin/java": binary("arm64"), "opt/venv/lib/fast.so": binary("amd64")}
     (only,) = found(made.index(made.image("arm64", files)))
     assert only.problems == ("opt/venv/lib/fast.so is for amd64",)
+
+
+def jar(*machines: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        made.writestr("org/Store.class", b"\xca\xfe\xba\xbe")
+        for machine in machines:
+            made.writestr(f"linux-{machine}/libstore.so", binary(machine))
+    return buffer.getvalue()
+
+
+def test_a_jar_with_libraries_for_other_processors_only_is_named(made: Made) -> None:
+    files = {
+        "bin/sh": binary("arm64"),
+        "jars/both.jar": jar("amd64", "arm64"),
+        "jars/none.jar": jar(),
+        "jars/store.jar": jar("amd64", "arm"),
+        "jars/odd.jar": b"this is no jar",
+    }
+    (only,) = found(made.index(made.image("arm64", files)))
+    assert only.problems == ("the libraries in jars/store.jar are for amd64 and arm only",)
+    assert only.files == 5
 
 
 def test_of_many_wrong_binaries_a_few_are_named_and_the_rest_counted(made: Made) -> None:
