@@ -6,18 +6,16 @@ import itertools
 import json
 import os
 import socket
-import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlencode
 
+from tests.kube.api import Api, Call
 from tests.kube.certificates import Authority, Pair
 from tests.kube.leash import Leashed
 
@@ -30,7 +28,6 @@ HEART_BEATS = {"--node-monitor-period": "1s", "--node-monitor-grace-period": "12
 """A node is lost when it was silent for so long: sooner than in production, or tests would wait minutes."""
 WITHOUT_RESIZE = ("--emulated-version=kube=1.33", "--feature-gates=kube:InPlacePodVerticalScaling=false")
 """As late as 1.33 a cluster could be without it; from 1.35 on none is."""
-SIMPLE = {"node": "nodes", "nodes": "nodes", "pod": "pods", "pods": "pods"}
 CONTEXT = "fog-test"
 _numbers = itertools.count()
 
@@ -69,6 +66,7 @@ class ControlPlane:
         addresses = [self.place.address, "127.0.0.1", "localhost", SERVICE_ADDRESS, *SERVICE_NAMES]
         self._server = self.authority.server("kube-apiserver", [*addresses, *self.place.also])
         self._to_kubelets = self.authority.client("fog-test-to-kubelets", "system:masters")
+        self.api = Api(self.place.address, self._port, self.ca_file, self._admin, self.place.inside)
 
     def __enter__(self) -> Self:
         try:
@@ -76,10 +74,9 @@ class ControlPlane:
             self._until("etcd", (self._folder / "etcd" / "client").exists, "opens its socket")
             self.start_api()
             self._start_controllers()
-            account = ("get", "serviceaccount", "default", "-n", "default")
             self._until(
                 "kube-controller-manager",
-                lambda: self._asked(*account).returncode == 0,
+                lambda: self._has_account("default"),
                 "makes the default account",
             )
         except BaseException:
@@ -158,7 +155,7 @@ class ControlPlane:
 
     def _ready(self) -> bool:
         try:
-            return self._asked_at("GET", "/readyz")[0][0] == HTTPStatus.OK
+            return self.api.call(Call("GET", "/readyz"))[0][0] == HTTPStatus.OK
         except AssertionError:
             return False
 
@@ -191,64 +188,38 @@ class ControlPlane:
 
     def read(self, *arguments: str) -> dict[str, Any]:
         """The answer to `kubectl get ARGUMENTS` as a value."""
-        # What tests ask for again and again is asked without a program: a kubectl takes a third of a second.
-        if (path := _path(arguments)) is not None:
-            (answer,) = self.get(path)
-        else:
-            answer = json.loads(self.kubectl("get", *arguments, "-o", "json"))
-        assert isinstance(answer, dict)
-        return answer
+        if (answer := self.api.read(arguments)) is not None:
+            return answer
+        found = json.loads(self.kubectl("get", *arguments, "-o", "json"))
+        assert isinstance(found, dict)
+        return found
 
     def get(self, *paths: str) -> list[dict[str, Any]]:
         """What the API server has there, as values."""
-        found = self._asked_at("GET", *paths)
-        for path, (status, said) in zip(paths, found, strict=True):
-            assert status == HTTPStatus.OK, f"get {path}: {status} {said[:300]!r}"
-        return [json.loads(said) for _, said in found]
+        return self.api.get(*paths)
 
     def remove(self, *paths: str) -> None:
         """Have what the API server has there removed; what is not there already is fine."""
-        for path, (status, said) in zip(paths, self._asked_at("DELETE", *paths), strict=True):
-            assert status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND), f"delete {path}: {status} {said[:300]!r}"
-
-    def _asked_at(self, method: str, *paths: str) -> list[tuple[int, bytes]]:
-        """The API server's answers as the administrator gets them; AssertionError if there are none."""
-        trusted = ssl.create_default_context(cafile=str(self.ca_file))
-        trusted.load_cert_chain(self._admin.certificate, self._admin.key)
-        # The address the certificate speaks of may be another namespace's: connect where it listens.
-        connection = HTTPSConnection(self.place.address, self._port, context=trusted, timeout=60)
-        found = []
-        try:
-            with self.place.inside():
-                connection.connect()
-            for path in paths:
-                connection.request(method, path)
-                response = connection.getresponse()
-                found.append((response.status, response.read()))
-        except (OSError, HTTPException) as error:
-            raise AssertionError(f"{method} {', '.join(paths)}: {error}") from error
-        finally:
-            connection.close()
-        return found
+        self.api.remove(*paths)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Have these objects, made or changed."""
-        everything = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(everything))
+        self.api.apply(*objects)
 
     @contextmanager
     def namespace(self) -> Iterator[str]:
         """A namespace of the caller's own; after the body it goes, in its own time, with its contents."""
         name = f"test-{os.getpid()}-{next(_numbers)}"
-        self.kubectl("create", "namespace", name)
+        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         try:
-            until(
-                lambda: self._asked("get", "serviceaccount", "default", "-n", name).returncode == 0,
-                f"namespace {name} has its default account",
-            )
+            until(lambda: self._has_account(name), f"namespace {name} has its default account")
             yield name
         finally:
-            self.kubectl("delete", "namespace", name, "--wait=false")
+            self.remove(f"/api/v1/namespaces/{name}")
+
+    def _has_account(self, namespace: str) -> bool:
+        asked = Call("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/default")
+        return self.api.call(asked)[0][0] == HTTPStatus.OK
 
     def _asked(
         self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None
@@ -309,22 +280,6 @@ class ControlPlane:
             return bool(true())
 
         until(done, f"{name} {what}", otherwise=program.complaint)
-
-
-def _path(arguments: Sequence[str]) -> str | None:
-    """Where the API server has what `kubectl get` is asked for; None if that is not a simple question."""
-    words = list(arguments)
-    options: dict[str, str] = {}
-    while len(words) > 1 and words[-2] in ("-n", "-l"):
-        value, option = words.pop(), words.pop()
-        options[option] = value
-    everywhere = words[-1:] == ["-A"] and bool(words.pop())
-    if not 1 <= len(words) <= 2 or words[0] not in SIMPLE:
-        return None
-    kind, name = SIMPLE[words[0]], words[1] if len(words) == 2 else None
-    within = "" if kind != "pods" or everywhere else f"/namespaces/{options.get('-n', 'default')}"
-    query = f"?{urlencode({'labelSelector': options['-l']})}" if "-l" in options else ""
-    return f"/api/v1{within}/{kind}" + (f"/{name}" if name else "") + query
 
 
 def until(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,7 @@ PLAYED = ("fogctl.test/played-by", "kwok")
 LEASE_S = 12
 """kwok renews a lease after a quarter of this; the controllers lose patience after all of it."""
 FREE_VOLUMES = 12
-LEASES = ("-n", "kube-node-lease")
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 NOBODY = "nobody"
 
 
@@ -63,9 +62,7 @@ class FakeNodes:
         """Nodes of these names and sizes, and free volumes for their pods; returns when all are ready."""
         offer_played(self._plane, FREE_VOLUMES)
         wanted = list(names)
-        nodes = [self._node(name, cpu, memory, labels) for name in wanted]
-        listed = {"apiVersion": "v1", "kind": "List", "items": nodes}
-        self._plane.kubectl("create", "-f", "-", stdin=json.dumps(listed))
+        self._plane.api.create(*(self._node(name, cpu, memory, labels) for name in wanted))
         until(
             lambda: set(wanted) <= set(self._in_state("True")),
             f"{len(wanted)} nodes are ready",
@@ -75,13 +72,16 @@ class FakeNodes:
 
     def remove(self, names: Sequence[str]) -> None:
         """Take nodes away, and at once the pods on them."""
-        for pod in self._plane.read("pods", "-A")["items"]:
-            if pod["spec"].get("nodeName") in names:
-                path = f"{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}?gracePeriodSeconds=0"
-                self._plane.remove(f"/api/v1/namespaces/{path}")
-        self._plane.remove(*(f"/api/v1/nodes/{name}" for name in names))
-        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-        self._plane.remove(*(f"{leases}/{name}" for name in names))
+        pods = [
+            f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+            for pod in self._plane.read("pods", "-A")["items"]
+            if pod["spec"].get("nodeName") in names
+        ]
+        self._plane.remove(
+            *(f"{pod}?gracePeriodSeconds=0" for pod in pods),
+            *(f"/api/v1/nodes/{name}" for name in names),
+            *(f"{LEASES}/{name}" for name in names),
+        )
         until(lambda: not set(names) & set(names_of(self._plane.read("nodes"))), "the nodes are gone")
 
     def lose(self, name: str) -> None:
@@ -92,13 +92,13 @@ class FakeNodes:
 
     def find(self, name: str) -> None:
         """Let a lost node speak again; returns when it is ready."""
-        self._plane.kubectl("delete", "lease", name, *LEASES)
+        self._plane.remove(f"{LEASES}/{name}")
         until(lambda: name in self._in_state("True"), f"node {name} is found", otherwise=self._complaint)
 
     def _lease(self, name: str, holder: str, seconds: int) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": now}
-        self._plane.kubectl("patch", "lease", name, *LEASES, "--type=merge", "-p", json.dumps({"spec": spec}))
+        self._plane.api.patch(f"{LEASES}/{name}", {"spec": spec})
 
     def _in_state(self, ready: str) -> list[str]:
         """The nodes whose condition Ready is that."""

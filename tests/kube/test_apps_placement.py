@@ -22,6 +22,7 @@ from fogctl.runtime.carry_out import carry_out
 from fogctl.runtime.deployment import Replica, SetShare
 from tests.kube.cluster_bed import Bed
 from tests.kube.control_plane import ControlPlane, until
+from tests.kube.fake_nodes import FakeNodes
 from tests.kube.pods import pod as tiny_pod
 from tests.kube.spark_driver import SparkDriver, spark_driver
 
@@ -32,15 +33,29 @@ SYSTEM = "kubernetes.io/os"
 REF = StageRef(NAME, "identity", "copy")
 
 
-@pytest.fixture
-def ground(
-    control_plane: ControlPlane, kwok_nodes: Callable[..., list[str]], tmp_path: Path
+@pytest.fixture(scope="module")
+def shared(
+    control_plane: ControlPlane, fake_nodes: FakeNodes, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KubeGround]:
-    kwok_nodes(NODES, cpu="4")
-    bed = Bed(control_plane, tmp_path, NODES, NAME)
-    bed.cluster.up()
-    yield KubeGround.on(KubeRunning.load(NAME, bed.state_dir))
-    bed.cluster.down()
+    """A testbed for all tests of this file: taking one down takes longer than most of them."""
+    fake_nodes.add(NODES, cpu="4")
+    try:
+        bed = Bed(control_plane, tmp_path_factory.mktemp("apps"), NODES, NAME)
+        bed.cluster.up()
+        yield KubeGround.on(KubeRunning.load(NAME, bed.state_dir))
+        bed.cluster.down()
+    finally:
+        fake_nodes.remove(NODES)
+
+
+@pytest.fixture
+def ground(shared: KubeGround, control_plane: ControlPlane) -> Iterator[KubeGround]:
+    """The testbed for one test; no stage is on it, before and afterwards."""
+    yield shared
+    left = ("statefulsets,pods,configmaps", "-n", REF.namespace, "-l", names.APP)
+    control_plane.kubectl("delete", *left, "--force", "--grace-period=0")
+    for node in NODES:
+        stage_objects.unlabel(shared.objects, REF, node)
 
 
 @pytest.fixture
