@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from fogctl.errors import FogError
 from fogctl.java import require_java
 from fogctl.runtime.app import App, load
+from fogctl.runtime.spark import CHECKPOINTS_BY_RENAME
 from fogctl.runtime.stage_query import load_function
 
 COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
@@ -41,6 +42,7 @@ def session() -> SparkSession:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS_BY_RENAME,
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder

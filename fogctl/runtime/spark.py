@@ -20,6 +20,10 @@ _LAG_OF_CONTROL_PORT = 1400
 # Small, quick-starting JVMs; the second compiler costs a Pi more than it earns in short tasks.
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -XX:+ExitOnOutOfMemoryError"
 MASTER_HEAP_MB = 96
+CHECKPOINTS_BY_RENAME = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+"""Commits a batch by a rename; the default forks a shell for each."""
 
 # What Spark's own launcher adds (org.apache.spark.launcher.JavaModuleOptions).
 _OPENED = (
@@ -218,10 +222,7 @@ def tuning(pool: Pool, *, executor_memory_mb: int, executor_cores: int) -> dict[
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.minBatchesToRetain": "10",
-        # Commits a batch by a rename; the default forks a shell for each.
-        "spark.sql.streaming.checkpointFileManagerClass": (
-            "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-        ),
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS_BY_RENAME,
         "spark.log.level": "WARN",
         "spark.executor.syncLogLevel.enabled": "true",
     }
