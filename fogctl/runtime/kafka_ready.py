@@ -19,6 +19,8 @@ from fogctl.testbed.running import Running
 
 CONNECT_PATIENCE_S = 5
 ADMISSION_PATIENCE_S = 10
+FIRST_TRY_S = 3
+"""A refusal that was clear after so long is believed: kafka-python would try again until its time is over."""
 _AT_A_TIME = 16
 
 
@@ -77,17 +79,32 @@ def require_admission(reach: kafka.Reach, external: ExternalKafka) -> None:
     """FogError if the servers do not let us in: certificate, name or password."""
     with _overheard() as said:
         try:
-            settings = {"bootstrap_timeout_ms": ADMISSION_PATIENCE_S * 1000}
-            with kafka.administration(reach, **settings) as admin:
-                admin.list_topics()
+            _enter(reach, said)
         except (KafkaError, OSError) as error:
-            key, reason = _reason([*said, repr(error)], external)
+            key, reason = _refusal([*said, repr(error)]) or _guess([*said, repr(error)], external)
             raise FogError(
                 f"the Kafka at {', '.join(external.servers)} does not let us in: {reason}",
                 key=key,
                 hint="mend it in testbed.yaml, then: fogctl up",
                 exit_code=FAILED,
             ) from error
+
+
+def _enter(reach: kafka.Reach, said: Sequence[str]) -> None:
+    """Return when we are let in; the error if we are refused, or nobody answers in time."""
+    with reach as connection:
+
+        def wait(patience_s: int) -> None:
+            here = contextlib.nullcontext(connection)
+            with kafka.administration(here, bootstrap_timeout_ms=patience_s * 1000) as admin:
+                admin.list_topics()
+
+        try:
+            wait(FIRST_TRY_S)
+        except (KafkaError, OSError) as error:
+            if _refusal([*said, repr(error)]):
+                raise
+            wait(ADMISSION_PATIENCE_S - FIRST_TRY_S)
 
 
 @contextlib.contextmanager
@@ -107,8 +124,8 @@ def _overheard() -> Iterator[list[str]]:
         logger.removeHandler(ear)
 
 
-def _reason(said: Sequence[str], external: ExternalKafka) -> tuple[str, str]:
-    """The key to look at, and why."""
+def _refusal(said: Sequence[str]) -> tuple[str, str] | None:
+    """The key to look at, and why, if that was said."""
     whole = "\n".join(said)
     if found := re.search(r"certificate verify failed: ([^(\n]*)", whole):
         return "kafka.tls", f"its certificate is not to be trusted: {found[1].strip()}"
@@ -116,6 +133,12 @@ def _reason(said: Sequence[str], external: ExternalKafka) -> tuple[str, str]:
         return "kafka.sasl.mechanism", f"it {found[0]}"
     if "SaslAuthenticationFailed" in whole:
         return "kafka.sasl", "it refuses the name or the password"
+    return None
+
+
+def _guess(said: Sequence[str], external: ExternalKafka) -> tuple[str, str]:
+    """The same, from what was not said."""
+    whole = "\n".join(said)
     if external.sasl is not None and "socket disconnected" in whole and "Handshake failed" not in whole:
         # Kafka says why only in time for some: it answers late and closes at once.
         return "kafka.sasl", "it refuses the name or the password (it ends the connection at the log-in)"
