@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fogctl.runtime.audit import Audit
     from fogctl.runtime.operate import Apps
 
-_PAUSE_S = 2.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 2.0
 
 
 def audit(
@@ -64,8 +64,10 @@ def audit(
 def _audited(apps: Apps, name: str, stream: str | None, patience_s: float) -> dict[str, Audit]:
     """The audit, asked again until nothing is missing or the patience is over."""
     deadline = time.monotonic() + patience_s
+    pause_s = _FIRST_PAUSE_S
     while True:
         found = apps.audit(name) if stream is None else {stream: apps.audit_stream(name, stream)}
         if all(result.ok for result in found.values()) or time.monotonic() >= deadline:
             return found
-        time.sleep(_PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
