@@ -108,11 +108,12 @@ def test_records_survive_a_killed_broker_and_nobody_gets_in_without_the_password
             producer.send("rides", str(number).encode())
         producer.flush(60)
         producer.close()
+        # A client that is turned away tries again until its time is over.
         wrong = pod.connection.for_kafka_python() | {"sasl_plain_password": "wrong"}
         with pytest.raises(KafkaError):
-            KafkaAdminClient(**wrong)
+            KafkaAdminClient(**wrong, bootstrap_timeout_ms=3000)
         with pytest.raises(KafkaError):
-            KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{pod.port}", api_version_auto_timeout_ms=3000)
+            KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{pod.port}", bootstrap_timeout_ms=3000)
         os.kill(process.pid, signal.SIGKILL)
         process.wait(30)
         pod.format()  # a pod that is started anew formats nothing anew
