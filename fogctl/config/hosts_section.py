@@ -80,7 +80,14 @@ def hosts(
         if name not in nodes
     ]
     taken: dict[tuple[str, int], str] = {}
+    data_addresses: dict[str, str] = {}
     for name, entry in entries.items():
+        if entry.data_address is not None:
+            other = data_addresses.setdefault(entry.data_address, name)
+            if other != name:
+                message = f"{entry.data_address} is the data address of {other} already"
+                key = ("hosts", name, "data_address")
+                problems.append(Problem(message, key=key, hint="give each node its own"))
         other = taken.setdefault((entry.address, entry.port), name)
         if other != name:
             message = f"{entry.address} port {entry.port} is the host of {other} already"

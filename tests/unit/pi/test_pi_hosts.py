@@ -124,6 +124,16 @@ def test_hosts_of_unknown_nodes_and_nodes_without_hosts_are_refused(tmp_path: Pa
     assert "no host is given for b" in str(caught.value)
 
 
+def test_two_nodes_at_one_data_address_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "testbed.yaml"
+    text = yaml_text(read("a 10.0.0.1 data=10.1.0.1\nb 10.0.0.2 data=10.1.0.2\n", "f"), "shelf")
+    file.write_text(text.replace("10.1.0.2", "10.1.0.1"))
+    with pytest.raises(
+        FogError, match=r"testbed\.yaml:\d+: hosts\.b\.data_address: 10\.1\.0\.1 is the data address of a"
+    ):
+        testbed.load(file)
+
+
 def test_the_same_file_serves_another_kind_without_its_hosts(tmp_path: Path) -> None:
     file = tmp_path / "testbed.yaml"
     file.write_text(yaml_text(read("a 10.0.0.1\nb 10.0.0.2\n", "f"), "shelf").replace("k3s", "sim"))
