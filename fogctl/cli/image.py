@@ -97,6 +97,8 @@ def save(
     held = Layout(layout)
     called = name or recipe.image_name()
     chosen = archive.choose(held, arch)
+    packed = SIZE.show(sum(blob.size for blob in chosen.layers))
+    stderr().print(f"writing {to}: {len(chosen.layers)} layers, {packed}", style="dim", markup=False)
     archive.save(held, chosen, called, to)
     size = to.stat().st_size
     data = {"file": str(to), "name": called, "architecture": chosen.architecture, "bytes": size}

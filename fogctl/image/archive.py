@@ -6,10 +6,10 @@ import io
 import json
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
-from fogctl.errors import FogError
-from fogctl.image.layout import Blob, Image, Layout
+from fogctl.errors import FAILED, FogError
+from fogctl.image.layout import Blob, Hashing, Image, Layout
 
 _INDEX = "application/vnd.oci.image.index.v1+json"
 
@@ -17,10 +17,11 @@ _INDEX = "application/vnd.oci.image.index.v1+json"
 def choose(layout: Layout, architecture: str | None) -> Image:
     """The image for a processor, or the only one."""
     images = layout.images()
-    held = ", ".join(image.architecture for image in images) or "no image"
+    held = ", ".join(image.architecture for image in images)
     fitting = [image for image in images if architecture in (None, image.architecture)]
     if not fitting:
-        raise FogError(f"holds no image for {architecture}", file=layout.folder, hint=f"it holds {held}")
+        asked = f"no image for {architecture}" if architecture else "no image"
+        raise FogError(f"holds {asked}", file=layout.folder, hint=f"it holds {held}" if images else None)
     if len(fitting) > 1:
         raise FogError("holds several images", file=layout.folder, hint=f"choose by --arch: {held}")
     return fitting[0]
@@ -38,10 +39,13 @@ def save(layout: Layout, image: Image, name: str, to: Path) -> None:
             for blob in dict.fromkeys(blobs):
                 with layout.opened(blob) as stream:
                     entry = _entry(f"blobs/{blob.digest.replace(':', '/')}", blob.size)
-                    archive.addfile(entry, stream)
+                    read = Hashing(stream)
+                    archive.addfile(entry, cast(IO[bytes], read))
+                    if read.finish()[1] != blob.digest:
+                        raise layout.broken(blob)
         part.replace(to)
     except OSError as error:
-        raise FogError(f"cannot be written: {error.strerror}", file=to) from None
+        raise FogError(f"cannot be written: {error.strerror}", file=to, exit_code=FAILED) from None
     finally:
         if part.exists():
             part.unlink()

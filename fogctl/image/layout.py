@@ -128,7 +128,7 @@ class Layout:
         with self.opened(blob) as stream:
             text = stream.read()
         if f"sha256:{hashlib.sha256(text).hexdigest()}" != blob.digest:
-            raise self._broken(blob)
+            raise self.broken(blob)
         try:
             data = json.loads(text)
         except ValueError:
@@ -148,7 +148,7 @@ class Layout:
             raise FogError("is missing", file=path, hint="copy the whole layout", exit_code=REFUSED) from None
         with stream:
             if size != blob.size:
-                raise self._broken(blob)
+                raise self.broken(blob)
             yield stream
 
     @contextmanager
@@ -168,7 +168,8 @@ class Layout:
                     exit_code=REFUSED,
                 ) from None
 
-    def _broken(self, blob: Blob) -> FogError:
+    def broken(self, blob: Blob) -> FogError:
+        """The refusal of a blob that does not hash to its name."""
         path = self.path(blob)
         return FogError("is not what its name says", file=path, hint="copy it again", exit_code=REFUSED)
 

@@ -7,6 +7,7 @@ import re
 import sys
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from fogctl.cli.main import app
+from fogctl.errors import FAILED, REFUSED, FogError
 from fogctl.image import contents, inventory, sbom, thin
 from fogctl.image.inventory import Item
 from fogctl.image.recipe import Recipe
@@ -211,13 +213,31 @@ def test_an_image_that_the_layout_does_not_hold_cannot_be_saved(layout: Path, tm
     assert not to.exists()
 
 
-def test_a_broken_layer_leaves_no_archive(layout: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_a_failure_and_no_bad_input(layout: Path, tmp_path: Path) -> None:
+    to = tmp_path / "nowhere" / "stage.tar"
+    ran = CliRunner().invoke(app, ["image", "save", str(layout), "--arch", "amd64", "--to", str(to)])
+    assert isinstance(ran.exception, FogError)
+    assert ran.exception.exit_code == FAILED
+    assert "cannot be written" in str(ran.exception)
+
+
+def test_a_layout_without_images_has_none_to_save(tmp_path: Path) -> None:
+    empty = Made(tmp_path / "empty").index()
+    ran = CliRunner().invoke(app, ["image", "save", str(empty), "--to", str(tmp_path / "stage.tar")])
+    assert str(ran.exception).endswith("empty: holds no image")
+
+
+@pytest.mark.parametrize("harm", [lambda data: data[:-1], lambda data: data[:-1] + bytes([data[-1] ^ 1])])
+def test_a_broken_layer_leaves_no_archive(
+    harm: Callable[[bytes], bytes], layout: Path, tmp_path: Path
+) -> None:
     for blob in (layout / "blobs/sha256").iterdir():
         if blob.read_bytes()[:2] == b"\x1f\x8b":
-            blob.write_bytes(blob.read_bytes()[:-1])
+            blob.write_bytes(harm(blob.read_bytes()))
     to = tmp_path / "stage.tar"
     ran = CliRunner().invoke(app, ["image", "save", str(layout), "--arch", "amd64", "--to", str(to)])
-    assert ran.exit_code != 0
+    assert isinstance(ran.exception, FogError)
+    assert ran.exception.exit_code == REFUSED
     assert [file.name for file in tmp_path.iterdir()] == ["layout"]
 
 
