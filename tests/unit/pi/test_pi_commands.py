@@ -271,6 +271,29 @@ def test_tasks_that_touch_the_token_are_never_logged() -> None:
                 assert task.get("no_log") is True, task["name"]
 
 
+@pytest.mark.parametrize("role", [*PLAYBOOKS, RESET])
+def test_what_only_asks_is_asked_in_a_dry_run_too_or_left_out_on_purpose(role: str) -> None:
+    """A command that is skipped only because of check mode is told as a change."""
+    for file in (COLLECTION / "roles" / role / "tasks").glob("*.yml"):
+        for task in _unguarded(yaml.safe_load(file.read_text())):
+            programs = {"ansible.builtin.command", "ansible.builtin.script", "ansible.builtin.raw"}
+            if programs & set(task) and task.get("changed_when") is False:
+                assert task.get("check_mode") is False, f"{file.name}: {task['name']}"
+
+
+def _unguarded(found: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The tasks that a dry run comes to."""
+    every = []
+    for task in found:
+        if "not ansible_check_mode" not in str(task.get("when")):
+            every.append(task)
+            for part in ("block", "rescue", "always"):
+                nested = task.get(part)
+                if isinstance(nested, list):
+                    every += _unguarded(nested)
+    return every
+
+
 def _tasks(found: list[dict[str, object]]) -> list[dict[str, object]]:
     every = []
     for task in found:
