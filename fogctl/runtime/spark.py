@@ -221,7 +221,7 @@ def tuning(pool: Pool, *, executor_memory_mb: int, executor_cores: int) -> dict[
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.metricsEnabled": "false",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        # How often an idle query asks the broker for news. The default, 10 ms, takes a quarter of a core for it.
+        # How often an idle query asks the broker for news; every 10 ms, the default, cost a quarter core.
         "spark.sql.streaming.pollingDelay": "50ms",
         "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS_BY_RENAME,
