@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fogctl.kube import names
-from fogctl.kube.objects import Ref
 from tests.kube.cluster_bed import Bed, Make, everything, until_recorded
 from tests.kube.control_plane import ControlPlane, names_of, until
 from tests.kube.fake_nodes import FakeNodes
@@ -72,57 +68,6 @@ def test_up_labels_the_nodes_and_makes_what_apps_stand_on(
     gone = bed.answer("down")
     tell(f"fogctl down: {time.monotonic() - began:.1f} s")
     assert len(gone["removed"]) == made["steps"] - 1, "all but the kubeconfig, which is in the state folder"
-
-
-def test_secrets_are_for_their_owner_only_and_in_no_ledger(make: Make, control_plane: ControlPlane) -> None:
-    bed = make()
-    bed.up()
-    secret = control_plane.read("secret", names.SECRET, "-n", bed.space)["data"]
-    assert set(secret) == {names.KAFKA_PASSWORD, names.CONTROL_TOKEN}
-    for file in (bed.operator, bed.state.folder / "kafka.password", bed.state.folder / "control.token"):
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    password = (bed.state.folder / "kafka.password").read_text().strip()
-    for file in (bed.state.ledger, bed.state.record):
-        assert password not in file.read_text()
-    settings = control_plane.read("configmap", names.BROKER_SETTINGS, "-n", bed.space)
-    assert password not in json.dumps(settings)
-
-
-def test_status_says_what_is_missing_and_up_mends_exactly_that(
-    make: Make, control_plane: ControlPlane
-) -> None:
-    bed = make()
-    bed.up()
-    whole = bed.answer("status")
-    assert (whole["state"], whole["missing"]) == ("up", [])
-    assert [node["name"] for node in whole["nodes"]] == list(NODES)
-    assert all(node["ready"] and node["cpu_quota_cores"] == 4 for node in whole["nodes"])
-    assert whole["nodes"][1]["pods"] == ["fog-broker-0: ready"]
-    control_plane.kubectl("delete", "role", names.DRIVER, "-n", bed.space)
-    control_plane.kubectl("label", "node", "pi2", f"{names.TESTBED}-")
-    control_plane.kubectl("delete", "configmap", names.BROKER_SETTINGS, "-n", bed.space)
-    half = bed.answer("status", code=1)
-    assert half["state"] == "half-built"
-    assert set(half["missing"]) == {
-        f"Role {names.DRIVER} in {bed.space}",
-        f"label {names.TESTBED}=lab on node pi2",
-        f"ConfigMap {names.BROKER_SETTINGS} in {bed.space}",
-    }
-    assert set(bed.answer("up")["made"]) == set(half["missing"])
-    assert bed.answer("status")["state"] == "up"
-
-
-def test_a_changed_testbed_is_changed_in_place_and_what_no_longer_belongs_goes(
-    make: Make, control_plane: ControlPlane
-) -> None:
-    bed = make()
-    bed.up()
-    bed.nodes = NODES[:3]
-    bed.write()
-    changes = bed.answer("up")
-    assert changes["removed"] == [f"label {names.TESTBED}=lab on node pi2"]
-    assert changes["made"] == ["ClusterRole fog-lab-operator"], "it may no longer label pi2"
-    assert names.TESTBED not in labels_of(control_plane, "pi2")
 
 
 def test_down_killed_is_gone_on_with(make: Make, control_plane: ControlPlane) -> None:
@@ -248,28 +193,6 @@ def test_down_takes_the_labels_of_stages_off_too(make: Make, control_plane: Cont
     assert bed.answer("status")["nodes"][2]["labels"] == ["fogctl.io/run-taxi.nearest", names.TESTBED]
     bed.cluster.down()
     assert everything(control_plane) == before
-
-
-def test_up_waits_for_what_is_still_being_removed(make: Make, control_plane: ControlPlane) -> None:
-    bed = make()
-    bed.up()
-    hold = json.dumps({"metadata": {"finalizers": ["fogctl.test/hold"]}})
-    control_plane.kubectl(
-        "patch", "configmap", names.BROKER_SETTINGS, "-n", bed.space, "--type=merge", "-p", hold
-    )
-    control_plane.kubectl("delete", "configmap", names.BROKER_SETTINGS, "-n", bed.space, "--wait=false")
-    free = json.dumps({"metadata": {"finalizers": None}})
-
-    def let_go() -> None:
-        control_plane.kubectl(
-            "patch", "configmap", names.BROKER_SETTINGS, "-n", bed.space, "--type=merge", "-p", free
-        )
-
-    timer = threading.Timer(3.0, let_go)
-    timer.start()
-    made = bed.answer("up")
-    timer.join()
-    assert made["made"] == [Ref("ConfigMap", names.BROKER_SETTINGS, bed.space).describe()]
 
 
 def test_init_makes_a_testbed_of_the_clusters_nodes(make: Make, control_plane: ControlPlane) -> None:
