@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.vm.guest import Guest, Plug, _die_with_parent
 from tests.vm.image import Image
+from tests.vm.warm import FILES
 
 CMDLINE = "/boot/firmware/cmdline.txt"
 GRUB_MENU = "/boot/grub/grub.cfg"
@@ -76,7 +77,8 @@ class Board(Guest):
         # A board may lose power, so unlike other guests it keeps a journal, and a machine id of its own.
         _tool("tune2fs", "-j", str(self.disk))
         machine_id = hashlib.md5(self.name.encode(), usedforsecurity=False).hexdigest()
-        for place, data in {"/etc/machine-id": f"{machine_id}\n".encode(), **self._flashed.files}.items():
+        own = {"/etc/machine-id": f"{machine_id}\n".encode(), **FILES}
+        for place, data in {**own, **self._flashed.files}.items():
             copy = self._folder / "flashed"
             copy.write_bytes(data)
             for folder in reversed(Path(place).parents):

@@ -19,6 +19,7 @@ import pytest
 from tests.vm.board import CMDLINE, GRUB_MENU, Board, Flashed, look_into
 from tests.vm.guest import Plug
 from tests.vm.image import Image
+from tests.vm.warm import SET_UP
 
 # These take half an hour more of two emulated machines, and have not all passed in one run yet.
 unproven = pytest.mark.skipif(
@@ -45,7 +46,6 @@ SOUTH = Flashed(
 LIVED_IN = """
 set -e
 echo "127.0.1.1 $(hostname)" >> /etc/hosts
-python3 -c pass  # whatever Python keeps of its own modules is there from now on
 rm -f /etc/apt/sources.list.d/*; echo 'deb [trusted=yes] file:/opt/repo ./' > /etc/apt/sources.list
 useradd --create-home --password '*' --shell /bin/bash pi
 echo 'pi ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/pi
@@ -155,6 +155,7 @@ def set_up(image: Image, folder: Path, say: Callable[[str], None]) -> Iterator[S
 
     def ready(board: Board) -> str:
         board.wait_until_up()
+        board.run(SET_UP)
         board.run(LIVED_IN)
         return snapshot(board)
 

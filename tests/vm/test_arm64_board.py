@@ -16,6 +16,7 @@ from tests.vm.guest import Plug
 from tests.vm.image import get_image
 from tests.vm.machine import ARM64
 from tests.vm.shelf import Controlled, snapshot
+from tests.vm.warm import SET_UP
 
 pytestmark = pytest.mark.skipif(not os.environ.get("ARM64"), reason="arm64 is emulated: make test-vm ARM64=1")
 ON_ITS_CARD = Flashed(CMDLINE, {CMDLINE: f"root=/dev/vda console={ARM64.console}\n".encode()})
@@ -52,8 +53,7 @@ def arm(say: Callable[[str], None], tmp_path_factory: pytest.TempPathFactory) ->
         key = f"key={image.key}"
         (folder / "hosts.txt").write_text(f"arm root@127.0.0.1:{board.port} data=10.98.0.1 {key}\n")
         (folder / "vars.yaml").write_text(SETTINGS)
-        # The guest's own Python module is compiled when Python first runs; that is no trace of a playbook.
-        board.run("python3 -c ''")
+        board.run(SET_UP)
         yield Arm(folder, board, snapshot(board), say)
 
 
