@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from kafka import KafkaConsumer, TopicPartition
 
 from fogctl.errors import FAILED, FogError
 from fogctl.runtime.kafka_config import KafkaConnection
@@ -59,6 +58,8 @@ def count(keys: Iterable[bytes | None], sent: int | Sent) -> Audit:
 
 def keys_of(connection: KafkaConnection, topic: str, patience_s: float = 30.0) -> list[bytes | None]:
     """The keys of everything in a topic, from its beginning to its end at the time of asking."""
+    from kafka import KafkaConsumer, TopicPartition
+
     consumer = KafkaConsumer(**connection.for_kafka_python(), enable_auto_commit=False, fetch_max_wait_ms=100)
     try:
         partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]

@@ -1,14 +1,15 @@
-"""Talking to the testbed's Kafka from the host, embedded or external: where to connect, topics."""
+"""Talking to the testbed's Kafka from the host, embedded or external: where to connect, topics.
+
+kafka-python is imported by those who use it: most commands do not, and it is a quarter of their start.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fognetem.linux import inside
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, TopicAlreadyExistsError
 
 from fogctl.errors import FAILED, FogError
 from fogctl.runtime import broker
@@ -16,6 +17,9 @@ from fogctl.runtime.kafka_config import KafkaConnection, Security
 from fogctl.testbed import names
 from fogctl.testbed.model import ExternalKafka, Role, Testbed
 from fogctl.testbed.running import Running
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
 
 Reach = contextlib.AbstractContextManager[KafkaConnection]
 """In its body Kafka can be reached: `Ground.kafka()`, or `reachable(running)`."""
@@ -52,6 +56,8 @@ def _external(kafka: ExternalKafka) -> KafkaConnection:
 @contextlib.contextmanager
 def administration(reach: Reach, **settings: Any) -> Iterator[KafkaAdminClient]:
     """An administrator of the testbed's Kafka, for as long as the body lasts."""
+    from kafka import KafkaAdminClient
+
     with reach as connection:
         admin = KafkaAdminClient(**connection.for_kafka_python(), **settings)
         try:
@@ -65,6 +71,8 @@ def ensure_topics(reach: Reach, topics: Mapping[str, int]) -> list[str]:
 
     Nothing is made before every topic that is there was looked at. Answers those that were made.
     """
+    from kafka.errors import KafkaError, TopicAlreadyExistsError
+
     try:
         with administration(reach) as admin:
             there = set(admin.list_topics())
@@ -86,6 +94,8 @@ def ensure_topics(reach: Reach, topics: Mapping[str, int]) -> list[str]:
 
 def require_topic(reach: Reach, topic: str) -> None:
     """FogError if Kafka does not answer or has no such topic."""
+    from kafka.errors import KafkaError
+
     try:
         with administration(reach) as admin:
             there = topic in admin.list_topics()
@@ -112,6 +122,8 @@ def check_partitions(topic: str, found: int, asked: int) -> None:
 
 def delete_topics(reach: Reach, topics: list[str]) -> None:
     """Remove these topics; those that are gone already do not matter."""
+    from kafka.errors import KafkaError
+
     with contextlib.suppress(KafkaError, OSError), administration(reach) as admin:
         there = set(admin.list_topics())
         if gone := [name for name in topics if name in there]:

@@ -8,8 +8,6 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 
-from kafka.errors import KafkaError
-
 from fogctl.errors import FAILED, FogError
 from fogctl.java import require_java
 from fogctl.runtime import broker, jars, kafka
@@ -77,6 +75,8 @@ def _try(running: Running, node: str, external: ExternalKafka) -> subprocess.Pop
 
 def require_admission(reach: kafka.Reach, external: ExternalKafka) -> None:
     """FogError if the servers do not let us in: certificate, name or password."""
+    from kafka.errors import KafkaError
+
     with _overheard() as said:
         try:
             _enter(reach, said)
@@ -92,6 +92,8 @@ def require_admission(reach: kafka.Reach, external: ExternalKafka) -> None:
 
 def _enter(reach: kafka.Reach, said: Sequence[str]) -> None:
     """Return when we are let in; the error if we are refused, or nobody answers in time."""
+    from kafka.errors import KafkaError
+
     with reach as connection:
 
         def wait(patience_s: int) -> None:
