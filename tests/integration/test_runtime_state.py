@@ -48,7 +48,7 @@ def bed(bring_up: Callable[..., Running], tmp_path: Path) -> Running:
     heat.mkdir()
     (heat / "app.yaml").write_text(YAML)
     (heat / "app.py").write_text(NATIVE)
-    limits = {"pi1": "cpu: 40%, memory: 900MiB", "pi2": "cpu: 10%, memory: 256MiB"}
+    limits = {"pi1": "cpu: 100%, memory: 900MiB", "pi2": "cpu: 10%, memory: 256MiB"}
     nodes = (
         f"{{name: {pi}, role: edge, site: field, board: rpi4-2g, {limit}}}" for pi, limit in limits.items()
     )
@@ -137,7 +137,7 @@ def test_state_is_kept_changes_are_noticed_and_errors_name_their_line(
     assert counted(fogctl) == (1000, 0, 0)
     send(bed, ["mild"])
     socket = stage_socket(bed.state.folder, "heat", "convert")
-    eventually(lambda: ask(socket, {"ask": "status"}, timeout_s=60)["error"], "it is known", pause_s=1)
+    eventually(lambda: ask(socket, {"ask": "status"}, timeout_s=60)["error"], "it is known", pause_s=0.25)
     asked = fogctl("app", "status", "heat")
     assert asked.returncode == 1
     assert (
