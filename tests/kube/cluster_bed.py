@@ -117,10 +117,19 @@ class Bed:
 
     def fogctl(self, *arguments: str, code: int = 0) -> str:
         """What fogctl says in its folder; it must end with that code."""
-        process = self.command(*arguments)
-        out, err = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == code, f"fogctl {' '.join(arguments)}: {process.returncode}\n{out}\n{err}"
-        return out + err
+        (said,) = self.at_once(arguments, code=code)
+        return said
+
+    def at_once(self, *commands: Sequence[str], code: int = 0) -> list[str]:
+        """The same for several commands that do not mind each other, all with that code."""
+        begun = [self.command(*arguments) for arguments in commands]
+        said = []
+        for process, arguments in zip(begun, commands, strict=True):
+            out, err = process.communicate(timeout=PATIENCE_S)
+            told = f"fogctl {' '.join(arguments)}: {process.returncode}\n{out}\n{err}"
+            assert process.returncode == code, told
+            said.append(out + err)
+        return said
 
     def answer(self, *arguments: str, code: int = 0) -> Any:
         """What fogctl answers as JSON."""

@@ -49,8 +49,11 @@ def manifest(bed: Bed) -> dict[str, Any]:
 
 
 def test_a_dry_run_says_the_steps_and_that_the_testbed_stays_up(bed: Bed) -> None:
-    for which in (("boards.yaml",), ("boards.yaml", "--testbed", "lab")):
-        steps = bed.answer(*RUN, *which, "--dry-run")["steps"]
+    for said in bed.at_once(
+        (*RUN, "boards.yaml", "--dry-run", "-o", "json"),
+        (*RUN, "boards.yaml", "--testbed", "lab", "--dry-run", "-o", "json"),
+    ):
+        steps = json.loads(said)["steps"]
         assert "use testbed lab (k3s, 4 nodes)" in steps[1]
         assert "take the testbed down" not in steps[-1]
     assert not (bed.folder / "runs").exists()
@@ -90,6 +93,6 @@ def test_a_testbed_that_is_not_up_or_of_other_nodes_is_refused_with_what_to_do(b
     assert "there is no edge node pi7" in bed.fogctl(*RUN, "boards.yaml", "--testbed", "lab", code=2)
     (bed.folder / "boards.yaml").write_text(TEXT)
     bed.fogctl("down")
-    said = bed.fogctl(*RUN, "boards.yaml", code=1)
-    assert "testbed lab is not up; an experiment on boards runs on a testbed that is up" in said
-    assert "testbed lab is not up" in bed.fogctl(*RUN, "boards.yaml", "--testbed", "lab", code=1)
+    by_file, by_name = bed.at_once((*RUN, "boards.yaml"), (*RUN, "boards.yaml", "--testbed", "lab"), code=1)
+    assert "testbed lab is not up; an experiment on boards runs on a testbed that is up" in by_file
+    assert "testbed lab is not up" in by_name

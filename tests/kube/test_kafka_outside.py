@@ -34,15 +34,16 @@ kafka:
 
 @pytest.fixture
 def bed(control_plane: ControlPlane, fake_nodes: FakeNodes, tmp_path: Path) -> Iterator[Bed]:
-    """A testbed whose Kafka is elsewhere; that Kafka has been started."""
+    """A testbed that is up with a broker of its own; a Kafka elsewhere has been started."""
     folder = tmp_path / "kafka"
     folder.mkdir()
     secured_kafka.certificates(folder, ADDRESS)
     with (tmp_path / "kafka.log").open("w") as log:
         kafka = subprocess.Popen(secured_kafka.formatted(folder, ADDRESS), stdout=log, stderr=log)
     fake_nodes.add(NODES)
-    made = Bed(control_plane, tmp_path, NODES, more=SECTION)
+    made = Bed(control_plane, tmp_path, NODES)
     try:
+        made.up()
         yield made
     finally:
         made.cluster.down()
@@ -51,12 +52,15 @@ def bed(control_plane: ControlPlane, fake_nodes: FakeNodes, tmp_path: Path) -> I
         fake_nodes.remove(NODES)
 
 
-def up_with(bed: Bed, password: str) -> list[str]:
-    """What `up` makes or changes when the file that testbed.yaml names holds this password."""
+def up_with(bed: Bed, password: str) -> dict[str, Any]:
+    """What `up` changes when testbed.yaml names the Kafka elsewhere, with this password in a file."""
     file = bed.folder / "password"
     file.touch(0o600)
     file.write_text(f"{password}\n")
-    return list(bed.answer("up")["made"])
+    bed.more = SECTION
+    bed.write()
+    changed = bed.answer("up")
+    return {what: changed[what] for what in ("removed", "made")}
 
 
 def drivers(bed: Bed) -> list[dict[str, Any]]:
@@ -72,9 +76,17 @@ def listens() -> bool:
 
 
 def test_its_password_is_in_the_secret_and_nowhere_else(bed: Bed, control_plane: ControlPlane) -> None:
-    made = up_with(bed, "guessed")
-    assert made
-    assert not [part for part in made if names.BROKER in part], "there is no broker to make"
+    secret = f"Secret {names.SECRET} in {bed.space}"
+    changed = up_with(bed, "guessed")
+    assert changed["made"] == [secret]
+    assert set(changed["removed"]) == {
+        f"{what} in {bed.space}"
+        for what in (
+            f"StatefulSet {names.BROKER}",
+            f"PersistentVolumeClaim {names.BROKER}",
+            f"ConfigMap {names.BROKER_SETTINGS}",
+        )
+    }, "the testbed's own broker goes"
     until(listens, "the Kafka listens", otherwise=(bed.folder / "kafka.log").read_text)
     said = bed.fogctl(*DEPLOY, code=1)
     assert "it refuses the name or the password" in " ".join(said.split())
@@ -82,7 +94,7 @@ def test_its_password_is_in_the_secret_and_nowhere_else(bed: Bed, control_plane:
     assert drivers(bed) == []
     assert not list(bed.state.folder.glob("apps/*/deployment.json"))
 
-    assert up_with(bed, secured_kafka.PASSWORD) == [f"Secret {names.SECRET} in {bed.space}"]
+    assert up_with(bed, secured_kafka.PASSWORD) == {"removed": [], "made": [secret]}
     data = control_plane.read("secret", names.SECRET, "-n", bed.space)["data"]
     assert base64.b64decode(data[names.KAFKA_PASSWORD]).decode() == secured_kafka.PASSWORD
     assert base64.b64decode(data["kafka-ca.pem"]) == (bed.folder / "kafka" / "ca.pem").read_bytes()
