@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fogmodels.throughput.samples import Measurements, Vector
+from fogmodels.throughput.samples import Measurements, Point, Vector
 from fogmodels.throughput.solver import (
     NOISE_BELIEF,
     Matrix,
@@ -90,13 +90,10 @@ class GesscaleForm:
         left = np.sqrt(np.diag(solution.covariance)) / _DOUBT
         return {k: bool(v < 0.5) for k, v in zip(NAMES, left, strict=True)}
 
-    def mst(
-        self, p: Mapping[str, float], n: int, rtt_ms: float, rows: float, tasks: int, share: float
-    ) -> float:
+    def mst(self, p: Mapping[str, float], at: Point) -> float:
         """Equation 1, never negative; the form knows neither batches nor tasks."""
-        del rows, tasks
-        work = p["alpha"] * math.pow(share, p["sigma"]) * math.pow(n, p["beta"])
-        return max(0.0, work - p["gamma"] * rtt_ms)
+        work = p["alpha"] * math.pow(at.share, p["sigma"]) * math.pow(at.replicas, p["beta"])
+        return max(0.0, work - p["gamma"] * at.rtt_ms)
 
     def spread(self, solution: Solution, point: Measurements) -> tuple[float, bool]:
         """Standard deviation of the MST at `point` in records/s, and False: not on the logarithm."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -16,7 +16,7 @@ from fogmodels.throughput import checks
 from fogmodels.throughput.batch import BatchForm
 from fogmodels.throughput.gesscale import GesscaleForm
 from fogmodels.throughput.nodes import tightest_set
-from fogmodels.throughput.samples import Measurements, Sample, tasks_per_replica
+from fogmodels.throughput.samples import Measurements, Point, Sample
 from fogmodels.throughput.solver import Solution
 
 FormName = Literal["gesscale", "batch"]
@@ -28,6 +28,8 @@ _MOST_FOLDS: Final = 40
 @dataclass(frozen=True, slots=True)
 class ThroughputModel:
     """A fitted form. Where `batch_rows`, `partitions` or `share` is None, the latest sample's is meant.
+
+    Slots are always the latest sample's, and what is foretold is of warm replicas.
 
     `parameters` carry the formula's names; `informed` says which of them the samples decided and which
     still sit at their prior or default; `noise` is the relative standard deviation of one measurement.
@@ -50,8 +52,7 @@ class ThroughputModel:
         share: float | None = None,
     ) -> float:
         """Records/s that `replicas` sustain if the farthest is `rtt_max_ms` away; never negative."""
-        n, rtt, rows, tasks, x = self._point(replicas, rtt_max_ms, batch_rows, partitions, share)
-        return self._mst(n, rtt, rows, tasks, x)
+        return self._mst(self._point(replicas, rtt_max_ms, batch_rows, partitions, share))
 
     def batch_seconds(
         self,
@@ -62,8 +63,8 @@ class ThroughputModel:
         share: float | None = None,
     ) -> float:
         """How long a full batch takes (the freshness it gives); only the batch form knows."""
-        n, rtt, rows, tasks, x = self._point(replicas, rtt_max_ms, batch_rows, partitions, share)
-        return rows / self._mst(n, rtt, self._need_rows(rows), tasks, x)
+        point = self._need_batches(self._point(replicas, rtt_max_ms, batch_rows, partitions, share))
+        return point.rows / self._mst(point)
 
     def batch_rows_within(
         self,
@@ -75,13 +76,12 @@ class ThroughputModel:
     ) -> float:
         """The most rows a batch may take to last at most `seconds`; 0 if even an empty one lasts longer."""
         checks.real("seconds", seconds, above=0.0)
-        n, rtt, rows, tasks, x = self._point(replicas, rtt_max_ms, None, partitions, share)
+        point = self._need_batches(self._point(replicas, rtt_max_ms, None, partitions, share))
         # D is affine in N: what a batch costs without rows, then a constant time per row.
-        one = self._need_rows(rows)
-        per_row = (
-            2 * one / self._mst(n, rtt, 2 * one, tasks, x) - one / self._mst(n, rtt, one, tasks, x)
-        ) / one
-        empty = one / self._mst(n, rtt, one, tasks, x) - one * per_row
+        one = point.rows
+        takes = one / self._mst(point)
+        per_row = (2 * one / self._mst(replace(point, rows=2 * one)) - takes) / one
+        empty = takes - one * per_row
         return max(0.0, (seconds - empty) / per_row) if per_row > 0.0 else math.inf
 
     def interval(
@@ -100,10 +100,9 @@ class ThroughputModel:
         What the samples cannot tell counts as doubt, so the interval of a model of few samples is wide.
         """
         checks.fraction("level", level)
-        n, rtt, rows, tasks, x = self._point(replicas, rtt_max_ms, batch_rows, partitions, share)
-        mst = self._mst(n, rtt, rows, tasks, x)
-        point = Measurements.point(n, rtt, rows, tasks, x)
-        deviation, logarithmic = _FORMS[self.form].spread(self._solution, point)
+        point = self._point(replicas, rtt_max_ms, batch_rows, partitions, share)
+        mst = self._mst(point)
+        deviation, logarithmic = _FORMS[self.form].spread(self._solution, Measurements.at(point))
         reading = self.noise if logarithmic else self.noise * mst
         deviation = math.hypot(deviation, reading) if measurement else deviation
         reach = float(stdtrit(self._solution.freedom, 0.5 + level / 2.0)) * deviation
@@ -155,24 +154,24 @@ class ThroughputModel:
             return ()
         return tuple(_held_out(self.form, self._data, i, self._solution) for i in range(len(self.samples)))
 
-    def _mst(self, n: int, rtt: float, rows: float, tasks: int, x: float) -> float:
-        return _FORMS[self.form].mst(self.parameters, n, rtt, rows, tasks, x)
+    def _mst(self, point: Point) -> float:
+        return _FORMS[self.form].mst(self.parameters, point)
 
     def _point(
         self, replicas: int, rtt: float, rows: float | None, partitions: int | None, share: float | None
-    ) -> tuple[int, float, float, int, float]:
+    ) -> Point:
         latest = self.samples[-1]
         n = checks.whole("replicas", replicas)
         rtt = checks.real("rtt_max_ms", rtt)
         rows = latest.batch_rows if rows is None else checks.real("batch_rows", rows, above=0.0)
         tasks = latest.partitions if partitions is None else checks.whole("partitions", partitions)
         x = float(latest.share) if share is None else checks.real("share", share, above=0.0)
-        return n, rtt, math.nan if rows is None else float(rows), tasks_per_replica(n, tasks), x
+        return Point.of(n, rtt, math.nan if rows is None else float(rows), tasks, x, latest.slots)
 
-    def _need_rows(self, rows: float) -> float:
+    def _need_batches(self, point: Point) -> Point:
         if self.form != "batch":
             raise ValueError("Only a model of the batch form knows how long a batch takes.")
-        return rows
+        return point
 
 
 def fit(samples: Iterable[Sample], form: Literal["auto", "gesscale", "batch"] = "auto") -> ThroughputModel:
@@ -216,9 +215,8 @@ def _held_out(form: FormName, data: Measurements, index: int, near: Solution) ->
     kind = _FORMS[form]
     rest = data.without(index)
     parameters = kind.parameters(kind.fit(rest, near.parameters).parameters)
-    n, rtt, mst, rows, tasks, _, share = data.table[:, index].tolist()
-    predicted = kind.mst(parameters, int(n), rtt, rows, int(tasks), share)
-    return float(abs(predicted - mst) / mst)
+    mst = float(data.mst[index])
+    return abs(kind.mst(parameters, data.point(index)) - mst) / mst
 
 
 def _mean_held_out_error(model: ThroughputModel) -> float:

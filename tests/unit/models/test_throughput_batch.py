@@ -194,3 +194,82 @@ def test_more_replicas_rows_or_share_at_one_distance_never_predict_less(samples)
     assert model.mst(3, 40.0, 500.0, 8) >= model.mst(2, 40.0, 500.0, 8) * (1 - 1e-12)
     assert model.mst(2, 40.0, 900.0, 8) >= model.mst(2, 40.0, 500.0, 8) * (1 - 1e-12)
     assert model.mst(2, 40.0, 500.0, 8, 0.9) >= model.mst(2, 40.0, 500.0, 8, 0.4) * (1 - 1e-12)
+
+
+def whole(n, rtt_ms, rows, partitions, slots, cold=0.0, kappa=0.8):
+    """A stage whose tasks are whole, written out again: tau 0.2, mu 90, beta 0.95, k0 3, k1 2."""
+    m = math.ceil(partitions / n)
+    work = 0.2 * m + rows / (90.0 * (partitions / m) ** 0.95)
+    return rows / ((1.0 + kappa * cold) * work + (3.0 + 2.0 * math.ceil(m / slots)) * rtt_ms / 1e3)
+
+
+def whole_sample(n, rtt_ms, rows, partitions, slots, cold=0.0, kappa=0.8, factor=1.0):
+    mst = whole(n, rtt_ms, rows, partitions, slots, cold, kappa) * factor
+    return Sample(n, rtt_ms, mst, rows, partitions, slots=slots, cold=cold)
+
+
+def test_whole_tasks_make_steps_between_which_a_replica_brings_nothing():
+    seen = [whole_sample(n, d, rows, 8, 4) for n in (2, 4, 8) for d in (0.0, 80.0) for rows in (100, 900)]
+    model = fit(seen, "batch")
+    four = model.mst(4, 30.0, 700.0, 8)
+    for n in (5, 6, 7):
+        assert model.mst(n, 30.0, 700.0, 8) == pytest.approx(four)
+        assert model.mst(n, 60.0, 700.0, 8) < four  # and farther away it costs
+    assert model.mst(3, 30.0, 700.0, 8) < 0.85 * four
+    assert model.mst(8, 30.0, 700.0, 8) > 1.3 * four
+    for n in (1, 2, 3, 4, 8):
+        assert model.mst(n, 30.0, 700.0, 8) == pytest.approx(whole(n, 30.0, 700.0, 8, 4), rel=0.03)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    partitions=st.integers(1, 24),
+    slots=st.integers(1, 4),
+    a=st.integers(1, 30),
+    b=st.integers(1, 30),
+)
+def test_with_whole_tasks_only_those_of_the_busiest_replica_count(partitions, slots, a, b):
+    model = fit([whole_sample(2, 20.0, 300.0, partitions, slots)], "batch")
+    of_a, of_b = (math.ceil(partitions / n) for n in (a, b))
+    rates = [model.mst(n, 20.0, 300.0, partitions) for n in (a, b)]
+    if of_a == of_b:
+        assert rates[0] == pytest.approx(rates[1])
+    else:
+        assert (rates[0] < rates[1]) == (of_a > of_b)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    kappa=st.floats(0.3, 1.5),
+    slots=st.integers(1, 4),
+    partitions=st.sampled_from([6, 8, 10, 12]),
+    seed=st.integers(0, 10**6),
+)
+def test_what_warm_replicas_do_is_foretold_from_those_that_warm_up(kappa, slots, partitions, seed):
+    rng = np.random.default_rng(seed)
+    seen = [
+        whole_sample(n, 10.0 * n, rows, partitions, slots, cold, kappa, float(np.exp(rng.normal(0, 0.05))))
+        for n in (2, 3)
+        for rows in (60.0, 250.0, 600.0)
+        for cold in (0.9, 0.7, 0.5, 0.4)
+    ]
+    model = fit(seen, "batch")
+    for n, rows in ((2, 500.0), (3, 500.0), (5, 800.0)):
+        truth = whole(n, 10.0 * n, rows, partitions, slots)
+        assert model.mst(n, 10.0 * n, rows, partitions) == pytest.approx(truth, rel=0.25)
+
+
+def test_warm_samples_outweigh_what_is_believed_of_cold_ones():
+    warm = [whole_sample(n, 10.0, rows, 8, 4) for n in (2, 4) for rows in (100.0, 800.0)]
+    cold = [whole_sample(2, 10.0, rows, 8, 4, cold=1.0, kappa=0.0) for rows in (100.0, 400.0, 800.0)]
+    model = fit([*warm, *cold], "batch")
+    assert model.parameters["kappa"] < 0.1
+    assert model.mst(4, 10.0, 600.0, 8) == pytest.approx(whole(4, 10.0, 600.0, 8, 4), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"slots": 0}, {"slots": 1.5}, {"cold": -0.1}, {"cold": 1.1}, {"cold": math.nan}]
+)
+def test_impossible_slots_and_coldness_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Sample(2, 0.0, 100.0, 300.0, 8, **bad)
