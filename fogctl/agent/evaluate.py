@@ -50,7 +50,7 @@ def evaluate(seen: Observation, known: Knowledge, guard: Guard) -> Knowledge:
     for metrics in seen.stages:
         if metrics.stage in known.stages and sound(metrics):
             placement = seen.placement(metrics.stage)
-            learned = _stage(seen.at_s, metrics, placement, known, guard)
+            learned = _stage(seen.at_s, metrics, placement, _worked(seen, metrics, known), guard)
             known = known.with_stage(metrics.stage, learned)
     return known
 
@@ -134,6 +134,27 @@ def _stage(
     warm = _since(at_s, before.grown_at_s) >= settling_s(before, guard) + WARM_UP_S
     learned = _with_samples(stage, metrics, placement, known, 1.0 if warm else COLD_WEIGHT)
     return replace(learned, sampled_at_s=metrics.at_s)
+
+
+def _worked(seen: Observation, metrics: StageMetrics, known: Knowledge) -> Knowledge:
+    """What is known with the CPU that the stage's replicas have used since the last look."""
+    stage = known.stage(metrics.stage)
+    since_s = 0.0 if stage.looked_at_s is None else max(0.0, seen.at_s - stage.looked_at_s)
+    used = {node: _used_cores(seen, node, metrics.stage) for node in metrics.nodes}
+    # Where CPU is not measured at all, nothing is known of how warm replicas are.
+    measured = bool(stage.worked_s) or any(cores is not None for cores in used.values())
+    worked = {node: stage.worked_s.get(node, 0.0) + (cores or 0.0) * since_s for node, cores in used.items()}
+    learned = replace(stage, worked_s=worked if measured else {}, looked_at_s=seen.at_s)
+    return known.with_stage(metrics.stage, learned)
+
+
+def _used_cores(seen: Observation, node: str, stage: str) -> float | None:
+    """What a stage's replica uses of a node, or the whole node where that is not told apart."""
+    there = seen.node(node)
+    if there is None:
+        return None
+    parts = there.cpu_used_by_part
+    return parts.get(f"{seen.app}-{stage}") if parts else there.cpu_used_cores
 
 
 def _expected_rate(rate: float, stage: StageKnowledge, guard: Guard, ahead_s: float) -> float:
@@ -225,9 +246,11 @@ def _with_samples(
             rtt_max_ms=known.rtt_max_ms(placement.nodes),
             mst=rate,
             batch_rows=metrics.batch_rows,
-            partitions=stage.facts.rounds,
+            partitions=stage.facts.partitions,
             share=round(share, 4),
             weight=weight,
+            slots=stage.facts.slots,
+            cold=round(stage.cold, 3),
         )
 
     batch = sample(1e3 * metrics.batch_rows / metrics.batch_ms)
@@ -252,6 +275,7 @@ def _tells_something(sample: Sample, stage: StageKnowledge) -> bool:
     foretold = model.mst(
         sample.replicas, sample.rtt_max_ms, sample.batch_rows, sample.partitions, sample.share
     )
+    foretold /= 1.0 + model.parameters["kappa"] * sample.cold
     return abs(foretold / sample.mst - 1.0) > NEWS
 
 

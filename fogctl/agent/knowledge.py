@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -12,6 +13,9 @@ from fogmodels.throughput import Sample, ThroughputModel, fit
 from fognetem.matrix import LatencyMatrix
 
 Form = Literal["auto", "gesscale", "batch"]
+
+WARM_CPU_S = 8.0
+"""CPU seconds of work after which a replica is 37 % as cold as at its start: 4 and 10 were measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,6 @@ class StageFacts:
     cost: RecordCost | None = None
     """None: not profiled."""
 
-    @property
-    def rounds(self) -> int:
-        """Partitions as the throughput models count them: tasks that one replica alone would run in turn."""
-        return -(-self.partitions // self.slots)
-
 
 @dataclass(frozen=True, slots=True)
 class StageKnowledge:
@@ -92,6 +91,15 @@ class StageKnowledge:
     """When one was added: new ones are slow at first."""
     sampled_at_s: float = 0.0
     """The newest batch that a sample was made of."""
+    worked_s: Mapping[str, float] = field(default_factory=dict)
+    """By node with a replica: the CPU seconds that it has worked since it was first seen there."""
+    looked_at_s: float | None = None
+    """Up to when that was counted."""
+
+    @property
+    def cold(self) -> float:
+        """How far from warm its newest replica is: 1 when it begins, 0 once it is, or nothing is known."""
+        return math.exp(-min(self.worked_s.values(), default=math.inf) / WARM_CPU_S)
 
     def model(self, form: Form) -> ThroughputModel | None:
         """The model of what was measured so far; None before the first measurement.

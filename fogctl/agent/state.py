@@ -27,6 +27,8 @@ _LEARNED = (
     "scaled_at_s",
     "grown_at_s",
     "sampled_at_s",
+    "worked_s",
+    "looked_at_s",
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fogmodels.throughput import ThroughputModel
 
@@ -12,44 +12,59 @@ from fogctl.agent.stagewise import StageView
 from fogctl.runtime import batch_size
 
 _ROWS = 1000.0
+_TELLS = 0.6
+"""Colder replicas than this tell little of warm ones: their very first batches take ten times as long."""
+_WARM = 0.15
+"""What replicas no colder than this do while overloaded is what they can do."""
+_STEEP = 1.4
+"""A rate that is expected to be so many times what it is rises steeply."""
 _FARTHEST_OFF = 2.0
 """A model is corrected by what is seen at present, but by no more than this factor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The model of one stage, asked about sets of nodes and corrected by how the present set does."""
+    """The model of one stage, asked about sets of nodes and corrected by how the present set does.
+
+    It foretells what replicas do once they are warm: a change lasts longer than their warming up, and who
+    adds more because those just added are cold has too many soon. `slow` is how much longer things take now.
+    """
 
     model: ThroughputModel
     known: Knowledge
     partitions: int
     freshness_s: float
     correction: float = 1.0
+    slow: float = 1.0
 
     @classmethod
     def of(cls, stage: StageView, known: Knowledge, warm_up_s: float) -> Capacity | None:
         """Of a stage as it is now; None before its first batch was seen, or while all were cold ones.
 
-        An executor's first batches take ten times as long as later ones: a model of them would add nodes.
         What it does at this moment bounds what the model may say: while overloaded the processed rate is the
         MST of the present set (unless that is still warming up), otherwise it is no more than that MST.
         """
         model = stage.known.model("batch")
-        cold = stage.since_grown_s < warm_up_s and all(s.weight < 1.0 for s in stage.known.batches)
-        if model is None or cold or not stage.nodes:
+        if model is None or not stage.nodes or only_cold(stage, warm_up_s):
             return None
-        plain = cls(model, known, stage.known.facts.rounds, stage.known.facts.freshness_s)
+        plain = cls(model, known, stage.known.facts.partitions, stage.known.facts.freshness_s)
         predicted = plain.rate(stage.nodes, stage.share)
         if predicted <= 0.0:
             return plain
         seen = stage.metrics.processed_rate / predicted
         low = 1.0 / _FARTHEST_OFF if overloaded(stage, warm_up_s) else 1.0
         correction = min(max(seen, low), _FARTHEST_OFF)
-        return cls(model, known, plain.partitions, plain.freshness_s, correction)
+        # While overloaded, what is seen is what cold replicas do: the correction has it already.
+        slow = 1.0 if correction < 1.0 else 1.0 + model.parameters["kappa"] * stage.known.cold
+        return replace(plain, correction=correction, slow=slow)
 
     def rate(self, nodes: Sequence[str], share: float) -> float:
         """Records a second that replicas with this share on these nodes sustain; 0 for no node."""
         return self.rate_of(len(nodes), self.known.rtt_max_ms(nodes), share)
+
+    def rate_now(self, nodes: Sequence[str], share: float) -> float:
+        """The same while replicas are as cold as now: a share is for the moment, a replica for longer."""
+        return self.rate(nodes, share) / self.slow
 
     def rate_of(self, replicas: int, rtt_max_ms: float, share: float) -> float:
         """The same for so many replicas, the farthest that far away."""
@@ -77,6 +92,18 @@ def sustained(
     return room / per_row / (fixed + room)
 
 
+def only_cold(stage: StageView, warm_up_s: float) -> bool:
+    """Whether replicas have just begun and nothing was seen but their first batches."""
+    seen = stage.known.batches
+    cold = all(s.weight < 1.0 or s.cold > _TELLS for s in seen) if seen else stage.known.cold > _TELLS
+    return cold and stage.since_grown_s < warm_up_s
+
+
+def rises(stage: StageView) -> bool:
+    """Whether the rate is expected to be far above what it is once a change could be mended by another."""
+    return stage.known.sized_rate > _STEEP * stage.metrics.input_rate
+
+
 def nothing_known(stage: StageView) -> str:
     """Why there is no capacity yet, in words."""
     if not stage.known.batches:
@@ -85,8 +112,8 @@ def nothing_known(stage: StageView) -> str:
 
 
 def overloaded(stage: StageView, warm_up_s: float) -> bool:
-    """Whether the stage falls behind although its replicas are at full speed."""
-    return stage.known.overloaded and stage.since_grown_s >= warm_up_s
+    """Whether the stage falls behind although its replicas are warm: then the model is wrong."""
+    return stage.known.overloaded and stage.since_grown_s >= warm_up_s and stage.known.cold <= _WARM
 
 
 def pressed(stage: StageView, part: float) -> bool:
@@ -95,7 +122,8 @@ def pressed(stage: StageView, part: float) -> bool:
     A batch takes D = F + c·N, so D = F / (1 - c·rate) under a steady rate: far below the bound there is room
     whatever the model says, and a model of small batches says little about large ones.
     """
-    return stage.metrics.batch_ms >= part * 1e3 * stage.known.facts.freshness_s
+    at_full_share_ms = stage.metrics.batch_ms * stage.share
+    return at_full_share_ms >= part * 1e3 * stage.known.facts.freshness_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,24 @@ from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale
-from fogctl.agent.policies.capacity import Capacity, NodeSet, node_sets, nothing_known, overloaded, pressed
+from fogctl.agent.policies.capacity import (
+    Capacity,
+    NodeSet,
+    node_sets,
+    nothing_known,
+    only_cold,
+    overloaded,
+    pressed,
+    rises,
+)
 from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
 
 _SOME_GAIN = 1.02
 """Less than this is no gain: models are not that exact."""
-_STEEP = 1.4
-"""A rate that is expected to be so many times what it is rises steeply."""
+_NO_HARM = 0.85
+"""What one node more must leave of the MST to be tried against the model's advice; and a smaller set must be
+better by as much to be worth a change, or what was tried would be taken back at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +42,8 @@ class GesscaleSpark:
     wants_arrivals: ClassVar[bool] = False
     spare: float = 0.15
     """What a smaller set must sustain beyond the rate needed before replicas are removed."""
-    change_costs: float = 60.0
-    """Node-seconds: replicas are removed once those to spare have cost as much as a reconfiguration does."""
+    change_costs: float = 90.0
+    """Node-seconds that a replica may be to spare: as long as another takes to come and to be warm."""
     worth: float = 0.6
     """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
     pressed_from: float = 0.25
@@ -55,9 +65,9 @@ class GesscaleSpark:
             "replicas": float(stage.replicas),
         }
         if capacity is None:
-            return first_step(stage, known, numbers)
+            return first_step(stage, known, self.warm_up_s, numbers)
         now = capacity.rate(stage.nodes, stage.share)
-        numbers |= {"mst": now, "correction": capacity.correction}
+        numbers |= {"mst": now, "correction": capacity.correction, "cold": stage.known.cold}
         key = f"{self.name}.surplus.{stage.name}"
         if overloaded(stage, self.warm_up_s) or (now < needed and pressed(stage, self.pressed_from)):
             plan = self._out(stage, known, capacity, now, numbers)
@@ -65,11 +75,11 @@ class GesscaleSpark:
         fewer = fewer_nodes(stage, known, capacity, needed * (1.0 + self.spare))
         behind = backlog(stage.metrics, stage.known) > 0.0
         new = stage.since_grown_s < self.warm_up_s
-        spare = 0 if fewer is None or behind or new else stage.replicas - fewer.size
+        spare = 0 if fewer is None or behind or new or rises(stage) else stage.replicas - fewer.size
         surplus = Surplus.remembered(known.memory, key, at_s).after(at_s, spare)
         numbers |= {"spare": float(spare), "spare_node_seconds": surplus.node_seconds}
         remember = {key: surplus.to_memory()}
-        if fewer is None or surplus.node_seconds < self.change_costs:
+        if fewer is None or spare == 0 or surplus.node_seconds < self.change_costs * spare:
             return Plan.keep(f"sustains {now:.0f} records/s of {needed:.0f} needed", numbers, remember)
         rate = capacity.rate_of(fewer.size, fewer.rtt_max_ms, stage.share)
         why = f"{rate:.0f} records/s of {needed:.0f} needed"
@@ -82,6 +92,8 @@ class GesscaleSpark:
         target = max(stage.known.sized_rate, now * _SOME_GAIN)
         why = f"needs {target:.0f} records/s and sustains {now:.0f}"
         found = least_set(stage, known, capacity, stage.share, target, self.worth)
+        if found is None and overloaded(stage, self.warm_up_s):
+            found = one_more(stage, known, capacity, stage.share)
         if found is None:
             return Plan.keep(f"{why}; {_refusal(stage, known, capacity)}", numbers)
         chosen, rate = found
@@ -109,12 +121,12 @@ def least_set(
     """
     best, best_rate, size = None, capacity.rate(stage.nodes, share), stage.replicas
     # A change costs the same however many it adds, and a steep rise does not end at one more.
-    steep = stage.known.sized_rate > _STEEP * stage.metrics.input_rate
-    least = stage.replicas + 2 if steep else 0
+    least = stage.replicas + 2 if rises(stage) else 0
     for found in node_sets(stage, known, share):
         rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
         more = max(0, found.size - size)
-        if rate < best_rate * max(_SOME_GAIN, 1.0 + worth * more / found.size):
+        some = _SOME_GAIN if found.size >= stage.replicas else 1.0 / _NO_HARM
+        if rate < best_rate * max(some, 1.0 + worth * more / found.size):
             continue
         if set(found.nodes) != set(stage.nodes):
             best, best_rate, size = found, rate, found.size
@@ -123,10 +135,33 @@ def least_set(
     return None if best is None else (best, best_rate)
 
 
-def first_step(stage: StageView, known: Knowledge, numbers: dict[str, float]) -> Plan:
-    """Without a model: one nearest node more when overloaded, as Gesscale does; nothing is removed."""
+def one_more(
+    stage: StageView, known: Knowledge, capacity: Capacity, share: float
+) -> tuple[NodeSet, float] | None:
+    """The nearest node more: a backlog that warm replicas leave says more than a model that sees no gain.
+
+    A model that says they sustain what arrives is believed until the backlog is as old again.
+    """
+    arrives = stage.metrics.input_rate
+    believed = capacity.rate(stage.nodes, share) / capacity.correction >= arrives
+    tolerated = 2.0 * stage.known.facts.freshness_s * arrives if believed else 0.0
+    if backlog(stage.metrics, stage.known) <= tolerated:
+        return None
+    for found in node_sets(stage, known, share):
+        if found.own_count == stage.replicas and found.free_count == 1:
+            rate = capacity.rate_of(found.size, found.rtt_max_ms, share)
+            return (found, rate) if rate >= _NO_HARM * capacity.rate(stage.nodes, share) else None
+    return None
+
+
+def first_step(stage: StageView, known: Knowledge, warm_up_s: float, numbers: dict[str, float]) -> Plan:
+    """Without a model: one nearest node more when overloaded, as Gesscale does; nothing is removed.
+
+    While replicas that have just begun are overloaded they are given the time to warm up: another one would
+    be colder still, and batches wait for it.
+    """
     free = known.nearest_first(stage.free(stage.share))
-    if not stage.known.overloaded:
+    if not stage.known.overloaded or only_cold(stage, warm_up_s):
         return Plan.keep(nothing_known(stage), numbers)
     if not stage.can_grow or not free:
         return Plan.keep("overloaded, but no node is left", numbers)

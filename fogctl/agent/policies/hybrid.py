@@ -9,8 +9,16 @@ from fogctl.agent.evaluate import backlog
 from fogctl.agent.knowledge import Knowledge
 from fogctl.agent.observation import Observation
 from fogctl.agent.plan import Plan, Scale, Share
-from fogctl.agent.policies.capacity import Capacity, node_sets, nothing_known, overloaded, pressed
-from fogctl.agent.policies.gesscale_spark import least_set
+from fogctl.agent.policies.capacity import (
+    Capacity,
+    node_sets,
+    nothing_known,
+    only_cold,
+    overloaded,
+    pressed,
+    rises,
+)
+from fogctl.agent.policies.gesscale_spark import least_set, one_more
 from fogctl.agent.policies.surplus import Surplus
 from fogctl.agent.stagewise import StageView, decide_each
 
@@ -33,8 +41,8 @@ class Hybrid:
     """What a smaller share must sustain beyond the rate needed."""
     spare_replica: float = 0.15
     """What fewer replicas must sustain beyond it, at full share: the share takes up what varies."""
-    change_costs: float = 60.0
-    """Node-seconds, weighed by share: replicas go once those to spare have cost what a change does."""
+    change_costs: float = 90.0
+    """Node-seconds, weighed by share, that a replica may be to spare: what it takes to have it back, warm."""
     worth: float = 0.6
     """What another node must bring, as a part of what the nodes bring on average: far ones bring little."""
     pressed_from: float = 0.25
@@ -64,8 +72,8 @@ class Hybrid:
         }
         if capacity is None:
             return self._first_step(stage, known, largest, numbers)
-        now, most = capacity.rate(stage.nodes, x), capacity.rate(stage.nodes, largest)
-        numbers |= {"mst": now, "correction": capacity.correction}
+        now, most = capacity.rate_now(stage.nodes, x), capacity.rate(stage.nodes, largest)
+        numbers |= {"mst": now, "correction": capacity.correction, "cold": stage.known.cold}
         key = f"{self.name}.surplus.{stage.name}"
         behind = backlog(stage.metrics, stage.known) > 0.0
         full = x >= largest - _SAME
@@ -73,14 +81,13 @@ class Hybrid:
         if short or (full and overloaded(stage, self.warm_up_s)):
             plan = self._out(stage, known, capacity, now, numbers)
             return replace(plan, remember={key: Surplus(at_s).to_memory()})
-        fewer = (
-            None if behind or stage.since_grown_s < self.warm_up_s else self._fewer(stage, known, capacity)
-        )
+        new = stage.since_grown_s < self.warm_up_s
+        fewer = None if behind or new or rises(stage) else self._fewer(stage, known, capacity)
         spare = 0 if fewer is None else stage.replicas - len(fewer)
         surplus = Surplus.remembered(known.memory, key, at_s).after(at_s, spare * x)
         numbers |= {"spare": float(spare), "spare_node_seconds": surplus.node_seconds}
         remember = {key: surplus.to_memory()}
-        if fewer is not None and surplus.node_seconds >= self.change_costs:
+        if fewer is not None and surplus.node_seconds >= self.change_costs * spare:
             return replace(self._in(stage, capacity, fewer, numbers), remember=remember)
         # What waits is worked off with all of the CPU there is: that costs no stall.
         wanted = stage.known.sized_rate if behind else needed * (1.0 + self.spare)
@@ -112,6 +119,8 @@ class Hybrid:
         target = stage.known.sized_rate
         why = f"needs {target:.0f} records/s and sustains {now:.0f} at {stage.share:.0%}"
         found = least_set(stage, known, capacity, 1.0, target, self.worth)
+        if found is None and overloaded(stage, self.warm_up_s):
+            found = one_more(stage, known, capacity, 1.0)
         if found is None:
             if stage.share < min(self._limit(stage, node) for node in stage.nodes) - _SAME:
                 return self._shares(stage, capacity, 1.0, why, numbers)
@@ -165,7 +174,7 @@ class Hybrid:
         self, stage: StageView, known: Knowledge, largest: float, numbers: dict[str, float]
     ) -> Plan:
         """Without a model: all of the CPU when overloaded, then one nearest node more; nothing goes."""
-        if not stage.known.overloaded:
+        if not stage.known.overloaded or only_cold(stage, self.warm_up_s):
             return Plan.keep(nothing_known(stage), numbers)
         if stage.share < largest - _SAME:
             actions = self._to_level(stage, 1.0)
@@ -184,7 +193,7 @@ class Hybrid:
     def _level(self, capacity: Capacity, nodes: tuple[str, ...], rate: float, largest: float) -> float | None:
         """The smallest share that sustains the rate; None if even the largest does not."""
         for level in self.levels:
-            if level <= largest + _SAME and capacity.rate(nodes, level) >= rate:
+            if level <= largest + _SAME and capacity.rate_now(nodes, level) >= rate:
                 return level
         return None
 

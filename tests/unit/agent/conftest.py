@@ -196,7 +196,9 @@ class Plant:
 
     def facts(self, _app: str) -> Facts:
         edge = tuple(NodeFacts(node, 0.2, 1 << 30) for node in self.nodes_at)
-        return Facts((StageFacts("work", 1, 5.0, ("records",), "done"),), edge, ("cloud", "broker"))
+        # Any number of replicas up to four divides twelve tasks evenly.
+        stage = StageFacts("work", 12, 5.0, ("records",), "done", slots=12)
+        return Facts((stage,), edge, ("cloud", "broker"))
 
     def deployment(self, _app: str) -> Deployment:
         if self.away:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from fogctl.agent.evaluate import (
     takes_s,
     with_stall,
 )
+from fogctl.agent.knowledge import WARM_CPU_S
 from fogctl.agent.settings import Guard
 
 GUARD = Guard(window="30s", headroom="10%", catch_up="60s")
@@ -172,9 +174,57 @@ def test_a_sample_that_the_model_foretold_is_not_kept(make) -> None:
     for look in range(50):
         at_s = 1000.0 + 31.0 * look
         m = make.metrics(at_s=at_s, batch_rows=40.0, batch_ms=800.0)
-        known = evaluate(replace(world.seen, at_s=at_s, stages=(m,)), known, GUARD)
+        known = evaluate(replace(world.seen, at_s=at_s, stages=(m,), nodes=()), known, GUARD)
     # Replicas found running may have been started just now: what they do at first counts little.
     assert [sample.weight for sample in known.stage("work").batches] == [0.2, 0.2, 1.0, 1.0]
+
+
+def _looks(make, known, times_s, nodes, cores, parts=None):
+    """What is known after looks at these times, where each node uses so many cores."""
+    for at_s in times_s:
+        seen = replace(
+            make.scene(nodes).seen,
+            at_s=at_s,
+            stages=(make.metrics(nodes=nodes, at_s=at_s),),
+            nodes=tuple(
+                replace(make.node_metrics(node, cores), cpu_used_by_part=parts or {}) for node in nodes
+            ),
+        )
+        known = evaluate(seen, known, GUARD)
+    return known
+
+
+def test_replicas_are_cold_until_they_have_worked_and_the_newest_counts(make) -> None:
+    known = make.scene(("pi1", "pi2")).known
+    assert known.stage("work").cold == 0.0  # nothing is known
+    known = _looks(make, known, [0.0], ("pi1", "pi2"), 0.2)
+    assert known.stage("work").cold == 1.0
+    known = _looks(make, known, range(2, 82, 2), ("pi1", "pi2"), 0.2)
+    assert known.stage("work").worked_s == pytest.approx({"pi1": 16.0, "pi2": 16.0})
+    assert known.stage("work").cold == pytest.approx(math.exp(-16.0 / WARM_CPU_S))
+    assert known.stage("work").batches[-1].cold == pytest.approx(known.stage("work").cold, abs=0.1)
+    known = _looks(make, known, [82.0, 84.0], ("pi1", "pi3"), 0.2)
+    worked = known.stage("work").worked_s
+    assert set(worked) == {"pi1", "pi3"}
+    assert worked["pi3"] < 1.0 < worked["pi1"]
+    # One that came back has begun anew.
+    known = _looks(make, known, [86.0], ("pi1", "pi2"), 0.2)
+    assert known.stage("work").worked_s["pi2"] < 1.0
+
+
+def test_only_what_the_stages_own_replica_computes_warms_it(make) -> None:
+    parts = {"toy-work": 0.1, "other-app": 0.5}
+    known = _looks(make, make.scene().known, [0.0, 10.0], ("pi1",), 0.6, parts)
+    assert known.stage("work").worked_s == pytest.approx({"pi1": 1.0})
+
+
+def test_without_cpu_meters_nobody_is_called_cold_and_one_silent_meter_warms_nothing(make) -> None:
+    known = _looks(make, make.scene().known, [0.0, 10.0, 20.0], ("pi1",), None)
+    assert known.stage("work").worked_s == {}
+    assert known.stage("work").cold == 0.0
+    known = _looks(make, known, [30.0, 40.0], ("pi1",), 0.1)
+    known = _looks(make, known, [50.0], ("pi1",), None)
+    assert known.stage("work").worked_s == pytest.approx({"pi1": 2.0})
 
 
 def test_a_backlog_that_shrinks_is_catching_up(make) -> None:

@@ -23,7 +23,7 @@ name: shown
 testbed: {use: gesscale, kind: sim, nodes: 6}
 app: {use: taxi, work: 60000, start: {nearest: [pi1, pi2]}}
 trace:
-  make: {days: 0.5, rides_per_day: 60000, start: "2013-05-01T05:00:00"}
+  make: {days: 0.5, rides_per_day: 95000, start: "2013-05-01T05:00:00"}
   speed: 120
 policies: [gesscale-spark]
 guard: {window: 10s, stabilise: 5s, scale_in_delay: 0s}
