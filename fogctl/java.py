@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -72,16 +73,22 @@ def _candidates() -> Iterator[tuple[Path, str]]:
 
 def _version_of(executable: Path) -> int | None:
     try:
-        asked = subprocess.run(
-            [executable, f"--add-modules={SPARK_MODULE}", "-version"],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
+        return parse_version(_banner(executable, executable.stat().st_mtime_ns))
     except (OSError, subprocess.SubprocessError):
         return None
-    return parse_version(asked.stderr + asked.stdout)
+
+
+@functools.cache
+def _banner(executable: Path, as_of_ns: int) -> str:  # noqa: ARG001
+    """What a runtime says of itself; asked once, because each time a JVM starts."""
+    asked = subprocess.run(
+        [executable, f"--add-modules={SPARK_MODULE}", "-version"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return asked.stderr + asked.stdout
 
 
 def main() -> int:
