@@ -84,7 +84,7 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
             "make",
             "rides.csv",
             "--days",
-            "0.01",
+            "0.006",
             "--rides",
             "400000",
             "--start",
