@@ -149,12 +149,16 @@ def _worked(seen: Observation, metrics: StageMetrics, known: Knowledge) -> Knowl
 
 
 def _used_cores(seen: Observation, node: str, stage: str) -> float | None:
-    """What a stage's replica uses of a node, or the whole node where that is not told apart."""
+    """What a stage's replica uses of a node, or the whole node where that is not told apart.
+
+    No more than the node's quota: executors start without one, and what that takes warms nothing up.
+    """
     there = seen.node(node)
     if there is None:
         return None
     parts = there.cpu_used_by_part
-    return parts.get(f"{seen.app}-{stage}") if parts else there.cpu_used_cores
+    used = parts.get(f"{seen.app}-{stage}") if parts else there.cpu_used_cores
+    return used if used is None or there.cpu_quota_cores is None else min(used, there.cpu_quota_cores)
 
 
 def _expected_rate(rate: float, stage: StageKnowledge, guard: Guard, ahead_s: float) -> float:

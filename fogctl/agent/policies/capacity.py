@@ -18,6 +18,7 @@ _WARM = 0.15
 """What replicas no colder than this do while overloaded is what they can do."""
 _STEEP = 1.4
 """A rate that is expected to be so many times what it is rises steeply."""
+_LONG = 10.0
 _FARTHEST_OFF = 2.0
 """A model is corrected by what is seen at present, but by no more than this factor."""
 
@@ -113,7 +114,9 @@ def nothing_known(stage: StageView) -> str:
 
 def overloaded(stage: StageView, warm_up_s: float) -> bool:
     """Whether the stage falls behind although its replicas are warm: then the model is wrong."""
-    return stage.known.overloaded and stage.since_grown_s >= warm_up_s and stage.known.cold <= _WARM
+    # Meters may be wrong: replicas that are there for long are not cold, whatever they have worked.
+    warm = stage.known.cold <= _WARM or stage.since_grown_s >= _LONG * warm_up_s
+    return stage.known.overloaded and stage.since_grown_s >= warm_up_s and warm
 
 
 def pressed(stage: StageView, part: float) -> bool:

@@ -216,6 +216,9 @@ def test_only_what_the_stages_own_replica_computes_warms_it(make) -> None:
     parts = {"toy-work": 0.1, "other-app": 0.5}
     known = _looks(make, make.scene().known, [0.0, 10.0], ("pi1",), 0.6, parts)
     assert known.stage("work").worked_s == pytest.approx({"pi1": 1.0})
+    # An executor starts without its quota of a fifth of a core: that is no work.
+    known = _looks(make, make.scene().known, [0.0, 10.0], ("pi1",), 0.9)
+    assert known.stage("work").worked_s == pytest.approx({"pi1": 2.0})
 
 
 def test_without_cpu_meters_nobody_is_called_cold_and_one_silent_meter_warms_nothing(make) -> None:

@@ -359,6 +359,10 @@ def test_overload_of_replicas_that_have_just_begun_adds_nothing_until_they_are_w
         known = {**given, "grown_at_s": make.now - 60.0, "worked_s": {"pi1": worked_s}}
         world = make.scene(("pi1",), input_rate=55.0, processed_rate=40.0, known=known)
         assert nodes_of(policy(name).decide(world.seen, world.known)) == expected
+    # Nor is a meter believed that says for minutes that nothing was worked.
+    known = {**given, "grown_at_s": make.now - 400.0, "worked_s": {"pi1": 0.0}}
+    world = make.scene(("pi1",), input_rate=55.0, processed_rate=40.0, known=known)
+    assert nodes_of(policy(name).decide(world.seen, world.known)) == ("pi1", "pi2")
     # What even warm replicas would not sustain is mended at once.
     steep = {**given, "needed_rate": 290.0, "sized_rate": 290.0, "worked_s": {"pi1": 2.0}}
     world = make.scene(("pi1",), input_rate=260.0, processed_rate=40.0, batch_ms=4500.0, known=steep)
