@@ -184,3 +184,11 @@ def test_a_second_network_is_where_nodes_meet_and_ssh_does_not(tmp_path: Path) -
     assert made["control"]["hosts"]["cloud"]["ansible_host"] == "10.0.0.1"
     assert made["control"]["hosts"]["cloud"]["fog_data_address"] == "192.168.7.1"
     assert "fog_data_address" not in made["edge"]["hosts"]["pi1"]
+
+
+def test_a_board_that_falls_silent_in_the_middle_is_given_up(tmp_path: Path) -> None:
+    """OpenSSH itself waits for ever."""
+    bed = loaded("cloud 10.0.0.1\n", tmp_path)
+    options = inventory(bed, tmp_path / "known_hosts")["all"]["vars"]["ansible_ssh_common_args"]
+    assert "ServerAliveInterval=15" in options
+    assert "ServerAliveCountMax=12" in options
