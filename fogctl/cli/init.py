@@ -148,7 +148,11 @@ def _init_boards(
     told = _facts(planned, draft, file, dry_run) | {"up": False}
     go_on = f"go on with: fogctl pi check --testbed {file}, then fogctl pi provision --testbed {file}"
     if dry_run:
-        emit(output, told, *_dry_run_text(draft, file, []), go_on)
+        boards = (
+            "what would be changed on the boards only they can say: --no-up writes the file only, then "
+            f"fogctl pi provision --testbed {file} --dry-run shows it"
+        )
+        emit(output, told, *_dry_run_text(draft, file, []), boards)
         return
     _write(draft, file)
     stderr().print(f"wrote {file}: {len(planned.nodes)} nodes", highlight=False, soft_wrap=True)

@@ -35,6 +35,17 @@ def address(raw: object) -> str:
     return raw
 
 
+def data_address(raw: object) -> str:
+    """Where other nodes reach one, safe as an address is; ValueError also for IPv6, which is not delayed."""
+    found = address(raw)
+    if ":" in found:
+        raise ValueError(
+            f"{quoted(found)} is an IPv6 address, but latencies are added to IPv4 only "
+            "(write the board's IPv4 address in that network, for example 10.0.0.11)"
+        )
+    return found
+
+
 def user(raw: object) -> str:
     """A user name on a host; ValueError otherwise."""
     if not isinstance(raw, str) or not _USER.fullmatch(raw):
@@ -44,6 +55,9 @@ def user(raw: object) -> str:
 
 _Address = Annotated[
     str, BeforeValidator(address), WithJsonSchema({"type": "string", "maxLength": 253, "minLength": 1})
+]
+_DataAddress = Annotated[
+    str, BeforeValidator(data_address), WithJsonSchema({"type": "string", "maxLength": 253, "minLength": 1})
 ]
 _User = Annotated[
     str, BeforeValidator(user), WithJsonSchema({"type": "string", "pattern": f"^{_USER.pattern}$"})
@@ -63,7 +77,7 @@ class HostEntry(Entry):
         description="private key; default: the SSH agent's keys and the user's own",
         examples=["~/.ssh/id_ed25519"],
     )
-    data_address: _Address | None = Field(
+    data_address: _DataAddress | None = Field(
         default=None,
         description="where the other nodes reach it, if that is another network than SSH's",
         examples=["10.0.0.11"],

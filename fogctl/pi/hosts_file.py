@@ -105,7 +105,7 @@ def _board(words: Sequence[str]) -> Board:
         node_name(said.get("site", DEFAULT_SITE)),
         said.get("board", DEFAULT_BOARD),
         said.get("key"),
-        hosts_section.address(said["data"]) if "data" in said else None,
+        hosts_section.data_address(said["data"]) if "data" in said else None,
     )
 
 

@@ -33,6 +33,9 @@ def ssh_options(known_hosts: Path) -> list[str]:
         "StrictHostKeyChecking": "yes",
         "BatchMode": "yes",
         "UpdateHostKeys": "no",
+        # A board that lost power or its cable says no farewell: three minutes of silence are one.
+        "ServerAliveInterval": "15",
+        "ServerAliveCountMax": "12",
     }
     return ["-F", "none", *(part for key, value in settings.items() for part in ("-o", f"{key}={value}"))]
 

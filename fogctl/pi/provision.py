@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import yaml
 from fogctl import data
 from fogctl.errors import FAILED, FogError
 from fogctl.pi.outcome import Outcome, task_name
+from fogctl.pi.scratch import scratch_folder
 
 PLAYBOOKS = ("prepare", "netem", "k3s", "images", "monitor")
 """In the order in which they run."""
@@ -92,15 +92,13 @@ def run(wanted: Run, show: Show) -> Outcome:
         outcome.take(event)
         return False  # nothing of an event is kept on the disk
 
-    # Short and only ours: OpenSSH's control sockets live below it.
-    with tempfile.TemporaryDirectory(prefix="fogpi-", dir="/tmp") as folder:
-        scratch = Path(folder)
+    with scratch_folder() as scratch:
         (scratch / "ansible.cfg").write_text("")  # named, so that no other is looked for
         given = scratch / "variables.json"  # in a file: what is on the command line, everybody here can see
         given.write_text(json.dumps(dict(wanted.variables), default=str))
         with _own_signals(), _own_environment():
             done = ansible_runner.run(
-                private_data_dir=folder,
+                private_data_dir=str(scratch),
                 playbook=str(playbook),
                 inventory=dict(wanted.inventory),
                 envvars=wanted.environment(collections, scratch),

@@ -178,11 +178,15 @@ def main(arguments: list[str]) -> None:
         kubectl(arguments[1:])
     elif arguments[:5] == ["ctr", "--namespace", "k8s.io", "images", "import"]:
         load(arguments[5])
-    elif arguments[:2] == ["crictl", "inspecti"]:
+    elif arguments[:2] in (["crictl", "inspecti"], ["crictl", "rmi"]):
         images = DATA / "images.json"
         known = json.loads(images.read_text()) if images.exists() else {}
         if arguments[-1] not in known:
             sys.exit("no such image")
+        if arguments[1] == "rmi":
+            del known[arguments[-1]]
+            images.write_text(json.dumps(known))
+            return
         print(json.dumps({"info": {"imageSpec": {"architecture": known[arguments[-1]]}}}))
     else:
         sys.exit(f"the stand-in does not know {' '.join(arguments)}")

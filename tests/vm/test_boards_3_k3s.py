@@ -171,4 +171,5 @@ def test_an_image_is_loaded_once_and_one_for_another_processor_is_refused(shelf:
     assert shelf.asked(0, *arguments)["changed"] == 0
     oci_archive(archive, "arm64")
     said = shelf.refused(1, *arguments)
-    assert [line for line in said if f"{IMAGE} is an image for arm64, this host is amd64" in line]
+    assert [line for line in said if f"{IMAGE} is an image for arm64, this host is amd64, so it was" in line]
+    assert shelf.south.run(f"k3s crictl inspecti -o json {IMAGE}", check=False).code == 1

@@ -88,6 +88,7 @@ def test_a_host_name_alone_names_the_node() -> None:
         ("pi1 10.0.0.1:99999", "is not a port"),
         ("pi1 192.168.1.300", '"192.168.1.300" is not an IP address'),
         ("pi1 10.0.0.1 data=10.0.0", "is not an IP address"),
+        ("pi1 10.0.0.1 data=fd00::1", "is an IPv6 address, but latencies are added to IPv4 only (write"),
         ("pi1 fd00:::1", "is not an IP address"),
         ("pi1 10.0.0.1 board=rpi4-3g", 'did you mean "rpi4-4g"'),
         ("a 10.0.0.1 data=10.1.0.1\nb 10.0.0.2 data=10.1.0.1", "is that of line 1 already"),
@@ -122,6 +123,17 @@ def test_hosts_of_unknown_nodes_and_nodes_without_hosts_are_refused(tmp_path: Pa
         testbed.load(file)
     assert 'there is no node "c"' in str(caught.value)
     assert "no host is given for b" in str(caught.value)
+
+
+def test_an_ipv6_data_address_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "testbed.yaml"
+    file.write_text(
+        yaml_text(read("a 10.0.0.1 data=10.1.0.1\n", "f"), "shelf").replace("10.1.0.1", "fd00::1")
+    )
+    with pytest.raises(
+        FogError, match=r'testbed\.yaml:\d+: hosts\.a\.data_address: "fd00::1" is an IPv6 address'
+    ):
+        testbed.load(file)
 
 
 def test_two_nodes_at_one_data_address_are_refused(tmp_path: Path) -> None:
@@ -172,3 +184,11 @@ def test_a_second_network_is_where_nodes_meet_and_ssh_does_not(tmp_path: Path) -
     assert made["control"]["hosts"]["cloud"]["ansible_host"] == "10.0.0.1"
     assert made["control"]["hosts"]["cloud"]["fog_data_address"] == "192.168.7.1"
     assert "fog_data_address" not in made["edge"]["hosts"]["pi1"]
+
+
+def test_a_board_that_falls_silent_in_the_middle_is_given_up(tmp_path: Path) -> None:
+    """OpenSSH itself waits for ever."""
+    bed = loaded("cloud 10.0.0.1\n", tmp_path)
+    options = inventory(bed, tmp_path / "known_hosts")["all"]["vars"]["ansible_ssh_common_args"]
+    assert "ServerAliveInterval=15" in options
+    assert "ServerAliveCountMax=12" in options

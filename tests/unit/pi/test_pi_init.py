@@ -133,3 +133,10 @@ def test_with_keep_going_a_board_that_failed_is_left_out_of_what_follows(shelf: 
 def test_wrong_wishes_are_refused_before_a_board_is_asked(shelf: Shelf) -> None:
     assert isinstance(init("--artefacts", "nowhere").exception, FogError)
     assert shelf.asked == []
+
+
+def test_a_dry_run_says_how_to_see_what_would_be_changed_on_the_boards(shelf: Shelf) -> None:
+    done = CliRunner().invoke(app, ["init", "shelf", "--hosts", "hosts.txt", "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert "fogctl pi provision --testbed testbed.yaml --dry-run" in " ".join(done.stdout.split())
+    assert (shelf.asked, Path("testbed.yaml").exists()) == ([], False)

@@ -247,7 +247,7 @@ def test_a_package_that_something_else_needs_by_now_stays_and_is_told(ledger, ma
 
 def test_users_that_a_package_brought_go_after_it(ledger, machine: Machine, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     names = {"/etc/passwd": ["root"], "/etc/group": ["root"]}
-    monkeypatch.setattr(ledger_module, "names_in", lambda file: list(names[file]))
+    monkeypatch.setattr(ledger_module, "names_in", lambda file, **_: list(names[file]))
     install = machine.run
 
     def run(argv: list[str], **more: str) -> str:
@@ -284,7 +284,12 @@ def test_kernel_settings_swap_and_modules_are_as_they_were(  # type: ignore[no-u
     in_use.clear()
     module.touch()
     unloaded: list[list[str]] = []
-    monkeypatch.setattr(ledger_module.subprocess, "run", lambda argv, **_: unloaded.append(argv))
+
+    def unload(argv: list[str], **_: object) -> None:
+        unloaded.append(argv)
+        module.unlink()
+
+    monkeypatch.setattr(ledger_module.subprocess, "run", unload)
     done, left = ledger.restore()
     assert (sorted(done), left) == (
         ["restored net.ipv4.ip_forward", f"swap is on again: {area}", "unloaded sch_netem"],
@@ -293,3 +298,59 @@ def test_kernel_settings_swap_and_modules_are_as_they_were(  # type: ignore[no-u
     assert setting.read_text() == "0"
     assert machine.ran == [f"swapon {area}"]
     assert unloaded == [["modprobe", "-r", "-q", "sch_netem"]]
+
+
+def test_a_module_that_something_else_uses_by_now_is_not_told_as_unloaded(ledger, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    loaded = False
+    monkeypatch.setattr(ledger_module, "module_loaded", lambda _: loaded)
+    ledger.record("module", "ifb")
+    loaded = True
+    monkeypatch.setattr(ledger_module.subprocess, "run", lambda *_, **__: None)
+    assert ledger.restore() == ([], [])
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_users_of_an_installation_that_lost_power_go_and_people_stay(  # type: ignore[no-untyped-def]
+    again: bool, ledger, machine: Machine, monkeypatch, tmp_path: Path
+) -> None:
+    files = {"users": tmp_path / "passwd", "groups": tmp_path / "group"}
+    monkeypatch.setattr(ledger_module, "ACCOUNTS", {kind: str(file) for kind, file in files.items()})
+    for file in files.values():
+        file.write_text("root:x:0:0\npi:x:1000:1000\n")
+    install = machine.run
+    lost = ["power"]
+
+    def run(argv: list[str], **more: str) -> str:
+        if argv[0] == "apt-get" and "install" in argv and "-s" not in argv:
+            if "prometheus" not in files["users"].read_text():
+                for file in files.values():
+                    file.write_text(file.read_text() + "prometheus:x:110:110\n")
+            if lost:
+                raise SystemExit(lost.pop())
+        if argv[0] in ("userdel", "groupdel"):
+            for file in files.values():
+                kept = [line for line in file.read_text().splitlines() if not line.startswith(argv[1])]
+                file.write_text("\n".join(kept) + "\n")
+        return install(argv, **more)
+
+    monkeypatch.setattr(ledger_module, "run", run)
+    written = ledger._write_users
+
+    def write(label: str, state: dict[str, object]) -> None:
+        if "before" in state or not lost_power:
+            written(label, state)
+
+    lost_power = True  # so nothing is written after it
+    monkeypatch.setattr(ledger, "_write_users", write)
+    with pytest.raises(SystemExit):
+        ledger.install(["prometheus"])
+    lost_power = False
+    if again:
+        ledger.install(["prometheus"])
+    for file in files.values():
+        file.write_text(file.read_text() + "anna:x:1001:1001\n")
+    machine.packages |= {"prometheus", "libdep"}
+    done, left = ledger.restore()
+    assert (done, left) == (["removed the packages prometheus libdep", "removed the users prometheus"], [])
+    assert all("prometheus" not in file.read_text() for file in files.values())
+    assert all("anna" in file.read_text() for file in files.values())

@@ -20,6 +20,10 @@ KINDS = ("file", "tree", "packages", "service", "sysctl", "module", "swap")
 
 INSTALL = ("apt-get", "-o", "Dpkg::Options::=--force-confold", "install", "-y", "--no-install-recommends")
 
+ACCOUNTS = {"users": "/etc/passwd", "groups": "/etc/group"}
+FIRST_OF_PEOPLE = 1000
+"""Debian numbers accounts of its packages below, those of people from here on."""
+
 Entry = dict[str, Any]
 
 
@@ -91,27 +95,36 @@ class Ledger:
         return True
 
     def install(self, names: list[str]) -> None:
-        """Install packages; what they add is written down first, and the users that came with them after."""
+        """Install packages; what they add is written down first, and who was here before they bring users."""
+        label = " ".join(names)
         run(["apt-get", "update", "-q"])
-        self.record("packages", " ".join(names))
-        users, groups = names_in("/etc/passwd"), names_in("/etc/group")
+        self.record("packages", label)
+        known = next(
+            (each for each in self.entries() if (each["kind"], each["name"]) == ("users", label)), {}
+        )
+        # After a run that was cut off: the list of before that one.
+        before = known.get("before") or {
+            kind: [name for name in names_in(file) if name not in known.get(kind, ())]
+            for kind, file in ACCOUNTS.items()
+        }
+        self._write_users(label, {"users": [], "groups": [], "before": before})
         try:
             run([*INSTALL, *names], DEBIAN_FRONTEND="noninteractive")
         finally:
-            came = [name for name in names_in("/etc/passwd") if name not in users]
-            groups = [name for name in names_in("/etc/group") if name not in groups]
-            if came or groups:
-                label = " ".join(names)
-                # In front of the packages: restoring goes backwards, and packages go before their users.
-                entries = self.entries()
-                place = [each["name"] == label and each["kind"] == "packages" for each in entries].index(True)
-                self._write(
-                    [
-                        *entries[:place],
-                        {"kind": "users", "name": label, "users": came, "groups": groups},
-                        *entries[place:],
-                    ]
-                )
+            came = {
+                kind: [name for name in names_in(file) if name not in before[kind]]
+                for kind, file in ACCOUNTS.items()
+            }
+            self._write_users(label, came)
+
+    def _write_users(self, label: str, state: Entry) -> None:
+        """Write down the users of some packages in place of what was known of them; none: no entry."""
+        entries = [each for each in self.entries() if (each["kind"], each["name"]) != ("users", label)]
+        if any(state.values()):
+            # In front of the packages: restoring goes backwards, and packages go before their users.
+            place = [(each["kind"], each["name"]) for each in entries].index(("packages", label))
+            entries.insert(place, {"kind": "users", "name": label, **state})
+        self._write(entries)
 
     def _path_state(self, kind: str, name: str, check: bool) -> Entry:
         path = Path(name)
@@ -298,6 +311,8 @@ def _restore_module(entry: Entry, check: bool) -> str:
     if not check:
         # A module that something else has come to use stays until the next boot; nothing asks for it then.
         subprocess.run(["modprobe", "-r", "-q", name], check=False, capture_output=True)
+        if module_loaded(name):
+            return ""
     return f"unloaded {name}"
 
 
@@ -310,21 +325,29 @@ def _restore_swap(entry: Entry, check: bool) -> str:
 
 
 def _restore_users(entry: Entry, check: bool) -> str:
-    there = [name for name in entry["users"] if name in names_in("/etc/passwd")]
-    groups = [name for name in entry["groups"] if name in names_in("/etc/group")]
+    there, groups = (_came(entry, kind) for kind in ACCOUNTS)
     if not check:
         for name in there:
             run(["userdel", name])
         for name in groups:
-            if name in names_in("/etc/group"):  # userdel takes a user's own group with it
+            if name in names_in(ACCOUNTS["groups"]):  # userdel takes a user's own group with it
                 run(["groupdel", name])
     return f"removed the users {' '.join(there or groups)}" if there or groups else ""
 
 
-def names_in(file: str) -> list[str]:
-    """The users of /etc/passwd or the groups of /etc/group."""
-    lines = Path(file).read_text(encoding="utf-8").splitlines()
-    return [line.partition(":")[0] for line in lines if ":" in line]
+def _came(entry: Entry, kind: str) -> list[str]:
+    """The users or groups of an entry that are still there."""
+    file = ACCOUNTS[kind]
+    if "before" not in entry:
+        return [name for name in entry[kind] if name in names_in(file)]
+    # Installing was cut off, so who came is not written down; people who came since then stay.
+    return [name for name in names_in(file, below=FIRST_OF_PEOPLE) if name not in entry["before"][kind]]
+
+
+def names_in(file: str, below: float = float("inf")) -> list[str]:
+    """The users of /etc/passwd or the groups of /etc/group, with numbers below a limit."""
+    lines = [line.split(":") for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    return [parts[0] for parts in lines if len(parts) > 2 and parts[2].isdigit() and int(parts[2]) < below]
 
 
 def sysctl_path(name: str) -> Path:
