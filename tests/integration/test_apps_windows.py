@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from fogctl.runtime import local
 
-pytestmark = pytest.mark.timeout(900)
 START = datetime(2026, 5, 1, tzinfo=UTC)
 ALL = {
     "rows": Aggregate("count"),
