@@ -280,6 +280,32 @@ def test_an_app_that_raises_is_refused_with_its_own_line_and_leaves_nothing(
     assert not (bed.folder / "apps" / "broken").exists()
 
 
+def test_a_stage_with_state_is_refused_where_nodes_have_no_storage_in_common(
+    kubelets: Kubelets, bed: KubeRunning, tell: Tell
+) -> None:
+    folder = kubelets.folder / "sums"
+    folder.mkdir()
+    (folder / "app.yaml").write_text(
+        "name: sums\nstages:\n  - {name: count, inputs: [a], output: b, partitions: 2, output_mode: update}\n"
+    )
+    (folder / "app.py").write_text(
+        "def count(records, options):\n"
+        "    counted = records.groupBy('key').count()\n"
+        "    return counted.selectExpr('key', 'CAST(count AS STRING) AS value')\n"
+    )
+    began = time.monotonic()
+    refused = fogctl(kubelets)("app", "deploy", "sums", "--on", "pi1")
+    tell(f"a stage with state was refused after {time.monotonic() - began:.1f} s")
+    assert refused.returncode == 1
+    sentence = refused.stderr.splitlines()[-1]
+    assert "stage count failed: the query keeps state (aggregation)" in sentence
+    assert "and the nodes have no storage in common (give kube: a storage_class that many nodes" in sentence
+    assert "was undone" in sentence
+    left = kubelets.plane.read("statefulsets,configmaps", "-n", REF.namespace, "-l", f"{names.APP}=sums")
+    assert left["items"] == []
+    assert not (bed.folder / "apps" / "sums").exists()
+
+
 def test_an_app_is_removed_with_all_its_pods_and_labels(kubelets: Kubelets, bed: KubeRunning) -> None:
     logs = ok(fogctl(kubelets)("app", "logs", "identity"))
     assert {"copy.driver", "copy.executor.pi2"} <= {line.split("\t")[0] for line in logs.splitlines()}

@@ -1,7 +1,8 @@
-"""The broker of a testbed as a pod on a real kubelet, killed; a stage whose state is on shared storage."""
+"""A testbed's Kafka on real kubelets: its broker as a pod, killed; state on shared storage; one outside."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
@@ -15,7 +16,10 @@ import pytest
 
 from fogctl.kube import broker, names
 from fogctl.kube.running import KubeRunning
-from tests.integration.live_testbed import ok
+from fogctl.runtime.service import Services
+from fogctl.testbed.names import data_address
+from tests.integration import secured_kafka
+from tests.integration.live_testbed import audited, ok
 from tests.kube.control_plane import until
 from tests.kube.kubelets import Kubelets
 from tests.kube.stage_image import StageImage
@@ -196,3 +200,80 @@ def test_a_stage_keeps_its_state_when_the_node_that_had_it_leaves(
     has_counted(800)
     tell(f"counts went on {time.monotonic() - began:.1f} s after a node with half of the state was to leave")
     run("rm", "tally")
+
+
+def test_a_testbed_turns_to_a_kafka_outside_and_shows_its_password_to_nobody(
+    kubelets: Kubelets, bed: KubeRunning, tell: Callable[[str], None]
+) -> None:
+    """A Kafka that fogctl did not start, with TLS and a log-in: the testbed's own broker goes."""
+    outside = data_address(kubelets.nodes.index("broker"))
+    folder = kubelets.folder / "outside"
+    folder.mkdir()
+    secured_kafka.certificates(folder, outside)
+    secured_kafka.start(kubelets.running, Services(kubelets.running), "broker", outside, folder)
+    password = folder / "password"
+    password.touch(0o600)
+    file = kubelets.folder / "pods.yaml"
+    login = f"{{username: {secured_kafka.USER}, password_file: outside/password}}"
+    section = f"servers: ['{outside}:{secured_kafka.PORT}'], tls: {{ca: outside/ca.pem}}, sasl: {login}"
+    file.write_text(f"{file.read_text()}kafka: {{{section}}}\n")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return kubelets.fogctl(*arguments, "--testbed", NAME, timeout=600)
+
+    def up_with(text: str) -> list[str]:
+        password.write_text(f"{text}\n")
+        done = ok(kubelets.fogctl("up", "--testbed", str(file), "-o", "json", timeout=600))
+        return [*json.loads(done)["removed"], *json.loads(done)["made"]]
+
+    changed = up_with("guessed")
+    assert {f"StatefulSet {names.BROKER} in {SPACE}", f"Secret {names.SECRET} in {SPACE}"} <= set(changed)
+    refused = run("app", "deploy", "identity", "--on", "pi1")
+    assert refused.returncode == 1
+    assert "it refuses the name or the password" in refused.stderr.splitlines()[-1]
+    assert "guessed" not in refused.stderr
+    assert up_with(secured_kafka.PASSWORD) == [f"Secret {names.SECRET} in {SPACE}"]
+    began = time.monotonic()
+    ok(run("app", "deploy", "identity", "--on", "pi1"))
+    tell(f"a stage on a Kafka outside, with TLS and a log-in, deployed: {time.monotonic() - began:.1f} s")
+
+    made = ("--days", "0.002", "--rides", "500000", "--start", "2013-05-01T09:00:00")
+    ok(kubelets.fogctl("trace", "make", "outside.csv", *made))
+    replay = ("trace", "replay", "outside.csv", "--app", "identity", "--speed", "30", "-o", "json")
+    sent = json.loads(ok(run(*replay)))["records"]
+    assert sent > 500
+    result = audited(run, "identity")
+    assert (result["sent"], result["lost"], result["foreign"]) == (sent, 0, 0)
+
+    secret = kubelets.plane.read("secret", names.SECRET, "-n", SPACE)["data"]
+    assert base64.b64decode(secret[names.KAFKA_PASSWORD]).decode() == secured_kafka.PASSWORD
+    said = ok(run("app", "logs", "identity"))
+    assert "copy.driver" in said
+    assert_nobody_shows(secured_kafka.PASSWORD, kubelets, bed, said)
+    ok(run("app", "rm", "identity"))
+    Services(kubelets.running).stop(secured_kafka.NAME)
+
+
+def assert_nobody_shows(password: str, kubelets: Kubelets, bed: KubeRunning, said: str) -> None:
+    """It is in no argument list, environment, object but the Secret, log, or file that fogctl wrote."""
+    spellings = [
+        password.encode(),
+        json.dumps(password)[1:-1].encode(),
+        base64.b64encode(password.encode()),
+    ]
+
+    def shows(text: bytes) -> bool:
+        return any(spelling in text for spelling in spellings)
+
+    assert not shows(said.encode())
+    for process in Path("/proc").glob("[0-9]*"):
+        for file in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                assert not shows((process / file).read_bytes()), f"{process}/{file}"
+    for kind in ("pods", "statefulsets", "configmaps", "events", "controllerrevisions", "jobs"):
+        found = kubelets.plane.read(kind, "-n", SPACE)
+        assert not shows(json.dumps(found).encode()), kind
+    logs = [*kubelets.folder.glob("*/*.log"), *kubelets.folder.glob("*/log/**/*.log")]
+    assert len(logs) > len(kubelets.nodes)
+    for log in (*logs, *(each for each in bed.folder.rglob("*") if each.is_file())):
+        assert not shows(log.read_bytes()), log
