@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SUITE = "tests/integration"
 ABOUT_THE_KERNEL = ("test_netem_*.py", "test_virtual_*.py", "test_ledger_*.py")
 """Files whose tests depend on the kernel; what runs on Spark or measures speed learns nothing in a guest."""
+SECONDS_A_TEST = {"test_ledger_kill.py": 60, "test_virtual_repair.py": 20}
+"""What tests of a file take there on average where that is not about ten seconds; only to share them out."""
 # Per test, inside the guest: an emulated processor is ten to thirty times slower than the real one.
 TEST_TIMEOUT_S = 900
 
@@ -58,14 +60,23 @@ def collect() -> list[str]:
 
 
 def shares(tests: Sequence[str], guests: int) -> list[list[str]]:
-    """Divide the tests among guests, file by file: the longest list first, always to who has least."""
+    """Divide the tests among guests, file by file: the costliest first, always to who has least to do."""
     by_file: dict[str, list[str]] = {}
     for test in tests:
-        by_file.setdefault(test.split("::")[0], []).append(test)
+        by_file.setdefault(file_of(test), []).append(test)
+
+    def cost(each: Sequence[str]) -> float:
+        return sum(SECONDS_A_TEST.get(file_of(test), 10) for test in each)
+
     divided: list[list[str]] = [[] for _ in range(guests)]
-    for file_tests in sorted(by_file.values(), key=len, reverse=True):
-        min(divided, key=len).extend(file_tests)
+    for file_tests in sorted(by_file.values(), key=cost, reverse=True):
+        min(divided, key=cost).extend(file_tests)
     return [share for share in divided if share]
+
+
+def file_of(test: str) -> str:
+    """The name of a test's file."""
+    return Path(test.split("::")[0]).name
 
 
 class GuestRun:
@@ -133,6 +144,14 @@ class GuestRun:
         copy_project(self._guest)
         self._start(left)
         self._wait(enough)
+
+    def spent(self) -> str:
+        """How long the tests of each file took, in words."""
+        by_file: dict[str, list[float]] = {}
+        for outcome in self._outcomes.values():
+            by_file.setdefault(file_of(outcome.test), []).append(outcome.seconds)
+        told = (f"{file} {sum(took):.0f} s for {len(took)}" for file, took in sorted(by_file.items()))
+        return f"{self._guest.name}: {', '.join(told)}"
 
     def output(self) -> str:
         """What the guest's pytest printed."""

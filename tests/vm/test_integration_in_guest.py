@@ -45,6 +45,8 @@ def guest_runs(
             runs.append(GuestRun(other, share, say))
             running.callback(runs[-1].stop)
         yield runs
+        for run in runs:
+            say(run.spent())
 
 
 def test_in_guest(guest_test: str, guest_runs: list[GuestRun]) -> None:
