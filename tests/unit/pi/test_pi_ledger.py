@@ -72,6 +72,17 @@ def test_what_was_not_there_goes_with_the_folders_made_for_it(ledger, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["file", "tree"])
+def test_folders_made_for_what_was_never_made_go_too(kind: str, ledger, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    wanted = tmp_path / "share" / "fogctl" / "dashboard.json"
+    assert ledger.record(kind, str(wanted))
+    wanted.parent.mkdir(parents=True)  # and there the run ended
+    assert ledger.restore(check=True) == ([f"removed {wanted.parent}"], [])
+    assert wanted.parent.exists()
+    assert ledger.restore() == ([f"removed {wanted.parent}"], [])
+    assert not (tmp_path / "share").exists()
+
+
 def test_a_folder_in_which_somebody_else_put_something_stays(ledger, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "new" / "file"
     ledger.record("file", str(file))

@@ -198,7 +198,7 @@ class Ledger:
         path = Path(entry["name"])
         if entry["was"] == "absent":
             if not os.path.lexists(path):
-                return ""
+                return _restore_parents(entry, check)
             if not check:
                 path.unlink()
                 _remove_empty(entry["missing_parents"])
@@ -240,12 +240,24 @@ def _same_file(path: Path, original: Path, entry: Entry) -> bool:
 
 def _restore_tree(entry: Entry, check: bool) -> str:
     path = Path(entry["name"])
-    if entry["was"] == "there" or not os.path.lexists(path):
+    if entry["was"] == "there":
         return ""
+    if not os.path.lexists(path):
+        return _restore_parents(entry, check)
     if not check:
         shutil.rmtree(path)
         _remove_empty(entry["missing_parents"])
     return f"removed {path}"
+
+
+def _restore_parents(entry: Entry, check: bool) -> str:
+    """Remove the folders of something that was never made: the run may have ended in between."""
+    folders = [folder for folder in entry["missing_parents"] if Path(folder).is_dir()]
+    if not folders or any(Path(folders[0]).iterdir()):
+        return ""
+    if not check:
+        _remove_empty(folders)
+    return f"removed {folders[0]}"
 
 
 def _remove_empty(folders: list[str]) -> None:
