@@ -101,10 +101,11 @@ class NodeSeries:
 def rate_told(summary: Mapping[str, Any]) -> float | None:
     """How many cores a node uses by what its kubelet tells in `/stats/summary`; None: it cannot tell yet.
 
-    It can from its second look on, some ten seconds after its start.
+    It can from its second look on, some ten seconds after its start; until then it may say 0, which no node
+    uses that runs a kubelet.
     """
     told = ((summary.get("node") or {}).get("cpu") or {}).get("usageNanoCores")
-    return None if told is None else float(told) / 1e9
+    return float(told) / 1e9 if told else None
 
 
 def before_first(points: Iterable[Point], cores: float, ago_s: float = 10.0) -> Iterator[Point]:

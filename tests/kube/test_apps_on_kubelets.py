@@ -298,7 +298,7 @@ def test_a_stage_with_state_is_refused_where_nodes_have_no_storage_in_common(
     tell(f"a stage with state was refused after {time.monotonic() - began:.1f} s")
     assert refused.returncode == 1
     sentence = refused.stderr.splitlines()[-1]
-    assert "stage count failed: the query keeps state (aggregation)" in sentence
+    assert "stage count failed: the query keeps state (Aggregate)" in sentence
     assert "and the nodes have no storage in common (give kube: a storage_class that many nodes" in sentence
     assert "was undone" in sentence
     left = kubelets.plane.read("statefulsets,configmaps", "-n", REF.namespace, "-l", f"{names.APP}=sums")

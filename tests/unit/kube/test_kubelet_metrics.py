@@ -125,7 +125,8 @@ SUMMARY_OF_A_YOUNG_KUBELET = {
 
 
 def test_a_kubelet_that_has_looked_once_tells_no_rate() -> None:
-    for young in ({}, {"node": {}}, {"node": {"cpu": None}}, SUMMARY_OF_A_YOUNG_KUBELET):
+    zero = {"node": {"cpu": {"usageNanoCores": 0}}}
+    for young in ({}, {"node": {}}, {"node": {"cpu": None}}, zero, SUMMARY_OF_A_YOUNG_KUBELET):
         assert kubelet.rate_told(young) is None
 
 
