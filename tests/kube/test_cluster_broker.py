@@ -273,8 +273,8 @@ def assert_nobody_shows(password: str, kubelets: Kubelets, bed: KubeRunning, sai
     for kind in ("pods", "statefulsets", "configmaps", "events", "controllerrevisions", "jobs"):
         found = kubelets.plane.read(kind, "-n", SPACE)
         assert not shows(json.dumps(found).encode()), kind
-    found = [*kubelets.folder.glob("*/*.log"), *kubelets.folder.glob("*/log/**/*.log")]
-    logs = [log for log in found if log.exists()]  # kubelets leave links to logs that are gone
+    written = [*kubelets.folder.glob("*/*.log"), *kubelets.folder.glob("*/log/**/*.log")]
+    logs = [log for log in written if log.exists()]  # kubelets leave links to logs that are gone
     assert len(logs) > len(kubelets.nodes)
     for log in (*logs, *(each for each in bed.folder.rglob("*") if each.is_file())):
         assert not shows(log.read_bytes()), log

@@ -21,7 +21,7 @@ from tests.vm.guest import Plug
 from tests.vm.image import Image
 from tests.vm.warm import SET_UP
 
-# These take half an hour more of two emulated machines; the last run of all 25 had three failures, since mended.
+# These take half an hour more of two emulated machines, and have not all passed in one run yet.
 unproven = pytest.mark.skipif(
     "FOGCTL_VM_BOARDS" not in os.environ,
     reason="half an hour more, not all proven in one run yet: FOGCTL_VM_BOARDS=1 runs it",
