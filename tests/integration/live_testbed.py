@@ -14,7 +14,7 @@ from typing import Any
 
 from fogctl.testbed.running import Running
 
-PATIENCE_S = 180.0
+PATIENCE_S = 120.0
 Fogctl = Callable[..., subprocess.CompletedProcess[str]]
 Tell = Callable[[str], None]
 
