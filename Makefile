@@ -76,7 +76,9 @@ test-integration: setup test-tools
 	@echo "== integration tests (real namespaces, cgroups and packets; they need root)"
 	@status=0; \
 	echo "   two at a time"; \
-	$(BIN)/pytest tests/integration -q -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder --durations=20 || status=1; \
+	$(BIN)/pytest tests/integration -q -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder --durations=20 || { \
+		echo "   those that failed, once more with nothing beside them (a second failure counts)"; \
+		$(BIN)/pytest tests/integration -q -m "not alone" --last-failed --last-failed-no-failures none || status=1; }; \
 	echo "   one by one: what measures time, or the host as a whole"; \
 	$(BIN)/pytest tests/integration -q -m alone --durations=10 || status=1; \
 	exit $$status
