@@ -40,8 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.kubelet)
             if _needs(item, "stage_image"):
                 item.add_marker(pytest.mark.image)
-            if item.get_closest_marker("timeout") is None:  # the first one may wait for a build
-                item.add_marker(pytest.mark.timeout(3600))
+            if item.get_closest_marker("timeout") is None:  # fixtures may wait for a build: they do not count
+                item.add_marker(pytest.mark.timeout(900, func_only=True))
     items.sort(key=lambda item: HERE in item.path.parents and _needs(item, "kubelets"))
 
 

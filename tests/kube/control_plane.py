@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -28,6 +29,7 @@ HEART_BEATS = {"--node-monitor-period": "1s", "--node-monitor-grace-period": "12
 """A node is lost when it was silent for so long: sooner than in production, or tests would wait minutes."""
 WITHOUT_RESIZE = ("--emulated-version=kube=1.33", "--feature-gates=kube:InPlacePodVerticalScaling=false")
 """As late as 1.33 a cluster could be without it; from 1.35 on none is."""
+SERVER_PORTS = (20_000, 32_768)
 CONTEXT = "fog-test"
 _numbers = itertools.count()
 
@@ -301,11 +303,12 @@ def _flags(values: Mapping[str, str]) -> list[str]:
 
 
 def _free_port(address: str) -> int:
-    with socket.socket() as taken:
-        taken.bind((address, 0))
-        port = taken.getsockname()[1]
-    assert isinstance(port, int)
-    return port
+    """Below those that connections are given: while the API server is down nobody gets its port by chance."""
+    for port in random.sample(range(*SERVER_PORTS), k=100):
+        with socket.socket() as taken, suppress(OSError):
+            taken.bind((address, port))
+            return port
+    raise AssertionError(f"none of a hundred ports on {address} is free")
 
 
 def names_of(listed: Mapping[str, Any]) -> Sequence[str]:
