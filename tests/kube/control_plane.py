@@ -300,10 +300,16 @@ def _flags(values: Mapping[str, str]) -> list[str]:
     return [f"{name}={value}" for name, value in values.items()]
 
 
+_reserved: list[socket.socket] = []
+
+
 def _free_port(address: str) -> int:
-    with socket.socket() as taken:
-        taken.bind((address, 0))
-        port = taken.getsockname()[1]
+    """A port that is given to nobody else for as long as this process lives; who asks for it can listen."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((address, 0))
+    _reserved.append(held)
+    port = held.getsockname()[1]
     assert isinstance(port, int)
     return port
 
