@@ -9,7 +9,7 @@ from live_testbed import SharedTestbed, ok
 
 from fogctl.runtime.operate import Apps
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.alone]
 NODES = ('{name: "pi1", role: edge, site: field, board: rpi4-2g}',)
 BENCHMARK = """
 name: live
