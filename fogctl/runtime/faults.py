@@ -158,9 +158,10 @@ def restore(running: Running, fault: Fault) -> Running:
             # Only the loss is ours: what somebody set on the link meanwhile stays.
             wanted = replace(now, loss=before.loss) if now.loss == CUT else now
             running, _ = network.change(running, running.latencies.with_path(a, b, wanted))
+        case Kind.delay_line:
+            # While the fault is on record the supervisor does not start it as well, and hold us up.
+            start_delay_line(running)
     fault_record.drop(running.state.folder, fault)
-    if fault.kind is Kind.delay_line:
-        start_delay_line(running)
     if fault.kind is Kind.slow:
         quota.limit_node(running, fault.target[0])
     events.append(

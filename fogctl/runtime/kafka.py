@@ -6,6 +6,7 @@ kafka-python is imported by those who use it: most commands do not, and it is a 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ from fogctl.testbed.running import Running
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
+
+_PATIENCE_S = 30.0
+_LOOK_EVERY_S = 0.05
 
 Reach = contextlib.AbstractContextManager[KafkaConnection]
 """In its body Kafka can be reached: `Ground.kafka()`, or `reachable(running)`."""
@@ -83,6 +87,8 @@ def ensure_topics(reach: Reach, topics: Mapping[str, int]) -> list[str]:
             if lacking:
                 with contextlib.suppress(TopicAlreadyExistsError):
                     admin.create_topics({name: {"num_partitions": count} for name, count in lacking.items()})
+                # Kafka has accepted them by now; the next who asks for them must find them.
+                admin.wait_for_topics(list(lacking), timeout_ms=_PATIENCE_S * 1000)
             return list(lacking)
     except (KafkaError, OSError) as error:
         raise FogError(
@@ -121,10 +127,13 @@ def check_partitions(topic: str, found: int, asked: int) -> None:
 
 
 def delete_topics(reach: Reach, topics: list[str]) -> None:
-    """Remove these topics; those that are gone already do not matter."""
+    """Remove these topics, and return when Kafka lists them no more; those that are gone do not matter."""
     from kafka.errors import KafkaError
 
     with contextlib.suppress(KafkaError, OSError), administration(reach) as admin:
         there = set(admin.list_topics())
         if gone := [name for name in topics if name in there]:
             admin.delete_topics(gone)
+            deadline = time.monotonic() + _PATIENCE_S
+            while not set(gone).isdisjoint(admin.list_topics()) and time.monotonic() < deadline:
+                time.sleep(_LOOK_EVERY_S)

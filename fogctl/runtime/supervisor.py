@@ -85,7 +85,7 @@ class Supervisor:
         lacking = supervision.missing(seen, held, down)
         self._start(lacking, now_s)
         open_stages = self._replicas.settle(seen, down, now_s)
-        line = self._watch_delay_line(broken, now_s)
+        line = self._watch_delay_line(now_s)
         self._write_report(lacking)
         busy = bool(lacking or open_stages) or line is None
         pause_s = BUSY_TICK_S if busy else CALM_TICK_S
@@ -164,13 +164,16 @@ class Supervisor:
 
     # The delay line
 
-    def _watch_delay_line(self, broken: Iterable[Fault], now_s: float) -> int | None:
+    def _watch_delay_line(self, now_s: float) -> int | None:
         """The process of the delay line, started again if it is gone; 0 if there is none to watch."""
         if self._running.record.backend != "userspace":
             return 0
         if self._delay_line is None or not alive(self._delay_line):
             self._delay_line = faults.delay_line(self._running)
-        if self._delay_line is not None or any(fault.kind is Kind.delay_line for fault in broken):
+        # Read after that look: a fault is written down before it kills, but maybe after this tick began.
+        if self._delay_line is not None or any(
+            fault.kind is Kind.delay_line for fault in fault_record.read(self._folder)
+        ):
             return self._delay_line or 0
         before = self._history.get(DELAY_LINE)
         if lock.holder(self._folder) is not None or (before is not None and now_s < before.next_start_s()):

@@ -71,6 +71,8 @@ def make(
             step.apply(host)
         except FileExistsError as error:
             ledger.forget(step)  # made by somebody else since we looked: not ours to undo
+            if isinstance(step, SHARED):
+                continue
             raise FogError(
                 f"{step.describe()} was made by somebody else just now", exit_code=REFUSED
             ) from error

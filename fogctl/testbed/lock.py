@@ -15,6 +15,7 @@ from pathlib import Path
 from fogctl.errors import REFUSED, FogError
 
 LOCK = "lock"
+HOST = Path("/run")
 _PAUSE_S = 0.05
 
 
@@ -37,8 +38,9 @@ def held(
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             said = os.read(descriptor, 4096)
+            asked_about = _only_asked_about(descriptor)
             os.close(descriptor)
-            if time.monotonic() < deadline:
+            if asked_about or time.monotonic() < deadline:
                 time.sleep(_PAUSE_S)
                 continue
             raise _refusal(what or f"testbed {folder.name}", said) from None
@@ -59,9 +61,12 @@ def held(
 
 
 @contextmanager
-def shared_parts(state_dir: Path) -> Iterator[None]:
-    """Wait for, then hold, the lock on what testbeds share; held for moments only."""
-    descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def shared_parts() -> Iterator[None]:
+    """Wait for, then hold, the lock on what all testbeds of the host share; held for moments only.
+
+    The same lock for every state directory: the folders of namespaces are the host's.
+    """
+    descriptor = os.open(HOST, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -82,6 +87,15 @@ def holder(folder: Path) -> str | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def _only_asked_about(descriptor: int) -> bool:
+    """Whether nobody holds the lock: `holder` shares it for a moment, which is no reason to refuse."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _same_file(descriptor: int, path: Path) -> bool:

@@ -25,7 +25,7 @@ from fogctl.testbed.ledger import Ledger
 from fogctl.testbed.model import Testbed
 from fogctl.testbed.running import Running
 from fogctl.testbed.status import NodeStatus, Status, observe
-from fogctl.testbed.steps import SHARED, AddNamespace, Step
+from fogctl.testbed.steps import SHARED, AddNamespace, MakeFolder, Step
 
 if TYPE_CHECKING:
     from fogctl.testbed.kind import TestbedKind
@@ -102,8 +102,10 @@ class Virtual:
     def _make_nodes(self, nodes: list[Step], ledger: Ledger, progress: Progress) -> list[Step]:
         common = [step for step in nodes if isinstance(step, SHARED)]
         own = [step for step in nodes if not isinstance(step, SHARED)]
-        with lock.shared_parts(self._state_dir):
+        with lock.shared_parts():
             made = make(common, ledger, self._host, siblings=self._siblings())
+            # What stands in the shared folders keeps others from removing them as empty.
+            made += make(_up_to_first_folder(own), ledger, self._host)
         return made + make(own, ledger, self._host, progress)
 
     def _plan(self, ledger: Ledger) -> tuple[list[Step], list[Step], Choice | None]:
@@ -232,7 +234,7 @@ def take_down(folder: state.StateFolder, host: LinuxHost, progress: Progress = s
         try:
             undo([step for step in reversed(held) if not isinstance(step, SHARED)], ledger, host, progress)
             host.close()
-            with lock.shared_parts(folder.folder.parent):
+            with lock.shared_parts():
                 others = shared_by_others(folder, host)
                 common = [step for step in reversed(held) if isinstance(step, SHARED)]
                 undo([step for step in common if step not in others], ledger, host)
@@ -241,6 +243,12 @@ def take_down(folder: state.StateFolder, host: LinuxHost, progress: Progress = s
             ledger.close()
             host.close()
     return held
+
+
+def _up_to_first_folder(steps: Sequence[Step]) -> Sequence[Step]:
+    """The first steps: a namespace among them, and the first folder for its files."""
+    ends = [number for number, step in enumerate(steps, 1) if isinstance(step, MakeFolder)]
+    return steps[: ends[0]] if ends else steps
 
 
 def recorded(folder: state.StateFolder, host: LinuxHost) -> list[Step]:

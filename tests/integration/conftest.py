@@ -221,7 +221,9 @@ def _control_groups() -> list[str]:
         if " - cgroup" in line:
             root = Path(line.split()[4])
             found += [str(path) for path in root.iterdir() if path.is_dir()]
-            found += [str(path) for path in root.glob("fog-*/**/") if path.parent != root]
+            for top in root.glob("fog-*"):
+                # Not by glob, which fails if what others made is removed meanwhile.
+                found += [str(Path(at, name)) for at, names, _ in os.walk(top) for name in names]
     return sorted(found)
 
 

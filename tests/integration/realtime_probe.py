@@ -38,10 +38,16 @@ WORK = {"work": "50"}
 STAGES = [("taxi", "nearest"), ("logs", "parser"), ("logs", "counter"), ("logs", "matcher")]
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that is given to nobody else for as long as this process lives; who asks for it can listen."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    _reserved.append(held)
+    return int(held.getsockname()[1])
 
 
 @contextlib.contextmanager
@@ -130,6 +136,15 @@ def start(session: SparkSession, bootstrap: str, folder: Path, app: App, stage: 
     return facts
 
 
+def complete(seen: dict[str, list[tuple[str, str]]], rides: int, lines: int) -> bool:
+    """Whether every record came out of each stage, and every line was counted."""
+    counted: dict[str, int] = {}
+    for key, value in seen["logs.counts"]:
+        counted[key] = max(json.loads(value)["count"], counted.get(key, 0))
+    wanted = {"taxi.places": rides, "logs.entries": lines, "logs.matches": lines}
+    return all(len(seen[topic]) >= n for topic, n in wanted.items()) and sum(counted.values()) >= lines
+
+
 def main(folder: Path, count: int, seed: int) -> dict[str, Any]:
     rides = [
         ride.decode() for ride in make(MakeOptions(seed=seed, days=0.01, rides_per_day=count * 100)).values()
@@ -159,8 +174,7 @@ def main(folder: Path, count: int, seed: int) -> dict[str, Any]:
             for partition, records in consumer.poll(timeout_ms=300).items():
                 seen[partition.topic] += [(r.key.decode(), r.value.decode()) for r in records]
                 quiet_since = time.monotonic()
-            complete = len(seen["taxi.places"]) >= len(rides) and len(seen["logs.matches"]) >= count
-            if complete and time.monotonic() - quiet_since > 4:
+            if complete(seen, len(rides), count) and time.monotonic() - quiet_since > 4:
                 break
         failures = [str(query.exception()) for query in session.streams.active if query.exception()]
         active = sorted(query.name for query in session.streams.active)

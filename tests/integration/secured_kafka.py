@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import uuid
 from pathlib import Path
@@ -14,7 +15,9 @@ from fogctl.testbed.running import Running
 
 PORT = 9193
 NAME = "secured-kafka"
-USER, PASSWORD = "fog", "a pass;word='1'"
+USER = "fog"
+PASSWORD = f"a pass;word='{os.getpid()}'"
+"""Of this test run alone: another, which formats a Kafka meanwhile, shows its own."""
 
 
 def certificates(folder: Path, address: str) -> None:

@@ -99,7 +99,7 @@ def test_an_agent_scales_out_and_in_and_goes_on_after_kill_9(
 
     advice = ok(
         fogctl(
-            "agent", "run", "--app", "toil", "--policy", "gesscale", "--dry-run", "--for", "1s", "-o", "json"
+            "agent", "run", "--app", "toil", "--policy", "gesscale", "--dry-run", "--for", "3s", "-o", "json"
         )
     )
     assert [json.loads(line)["what"] for line in advice.splitlines()][:2] == ["agent started", "decision"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.root]
+pytestmark = [pytest.mark.root, pytest.mark.timeout(900)]
 
 TEXT = """\
 name: {name}
@@ -99,7 +99,7 @@ def test_latencies_that_are_off_refuse_the_run_with_exit_3_and_nothing_is_left(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert ran.returncode == 3, ran.stderr
     assert "the run is refused" in ran.stderr

@@ -147,7 +147,8 @@ def kill_supervisor_and_executor(bed: Running) -> None:
     """The supervisor dies first; whoever makes the next fault wakes another, as the command line does."""
     group = bed.part_groups(supervised.node(bed.testbed), supervised.PART)[0]
     for pid in processes.in_group(group):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # what it just started has a life of its own
+            os.kill(pid, signal.SIGKILL)
     # A killed process holds its lock until it is gone.
     eventually(lambda: not supervised.awake(bed), "the supervisor dies", pause_s=0.01)
     supervised.wake(bed)

@@ -122,7 +122,7 @@ def test_records_survive_a_killed_broker_and_nobody_gets_in_without_the_password
             "rides",
             **pod.connection.for_kafka_python(),
             auto_offset_reset="earliest",
-            consumer_timeout_ms=15_000,
+            consumer_timeout_ms=120_000,
         )
         seen = set()
         for record in consumer:

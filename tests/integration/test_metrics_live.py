@@ -111,8 +111,12 @@ def test_metrics_count_what_was_sent_and_are_the_same_through_prometheus(
     assert (ready.lag, ready.input_rate) == (0, 0)
     assert ready.slots >= 1
     sender.send(200)
-    done = wait_for(look, lambda seen: seen.lag == 0 and round(seen.processed_rate * seen.window_s) == 200)
-    assert round(done.input_rate * done.window_s) == 200
+
+    def counted(seen: StageMetrics) -> tuple[int, int]:
+        """Records in and out; a look at which the broker did not answer tells too little of those in."""
+        return round(seen.input_rate * seen.window_s), round(seen.processed_rate * seen.window_s)
+
+    done = wait_for(look, lambda seen: seen.lag == 0 and counted(seen) == (200, 200))
     assert done.batch_rows > 0
     assert done.true_rate > 0
     assert 0 < done.busyness <= 1
@@ -124,9 +128,8 @@ def test_metrics_count_what_was_sent_and_are_the_same_through_prometheus(
         sender.send(100)
         stuck = wait_for(look, lambda seen: seen.lag == 100)
         sender.send(50)
-        stuck = wait_for(look, lambda seen: seen.lag == 150)
+        stuck = wait_for(look, lambda seen: seen.lag == 150 and counted(seen)[0] == sender.sent)
         assert stuck.newest_batch_at_s == done.newest_batch_at_s
-        assert round(stuck.input_rate * stuck.window_s) == sender.sent
         assert sum(stuck.lag_by_partition.values()) == 150
         assert set(stuck.lag_by_partition) == {f"identity.records-{number}" for number in range(8)}
     idle = wait_for(look, lambda seen: seen.lag == 0)
@@ -154,7 +157,7 @@ def test_metrics_count_what_was_sent_and_are_the_same_through_prometheus(
     ok(fogctl("app", "rm", "identity"))
     assert direct.stages("identity") == ()
     eventually(lambda: not through.stages("identity"), "Prometheus has no stage any more", pause_s=0.2)
-    assert len(through.nodes()) == 3
+    eventually(lambda: len(through.nodes()) == 3, "Prometheus has the nodes still", pause_s=0.2)
     ok(fogctl("metrics", "down"))
     assert fogctl("metrics", "show", "--prometheus").returncode == 1
     assert [node.node for node in direct.nodes()] == ["cloud", "pi1", "pi2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,14 @@ def fogctl(shared_testbed: SharedTestbed) -> Fogctl:
     return shared_testbed.fogctl
 
 
+def executors(bed: Running) -> dict[str, list[str]]:
+    """The nodes of each stage, as its driver says; none while it does not answer."""
+    return {
+        stage["stage"]: [executor["node"] for executor in stage["executors"]]
+        for stage in Apps.on(bed).status("taxi3")["stages"]
+    }
+
+
 def processed(bed: Running) -> list[int]:
     """Records that each stage's newest batch has behind it."""
     return [
@@ -55,15 +64,12 @@ def test_an_app_runs_where_the_plan_says_and_its_profile_tells_which_stage_is_he
     assert sorted(node for (node,) in planned["nodes"].values()) == ["near1", "near2", "near3"]
     assert Apps.on(bed).deployments() == []
     ok(fogctl(*PLACED))
-    there = {
-        stage["stage"]: [executor["node"] for executor in stage["executors"]]
-        for stage in Apps.on(bed).status("taxi3")["stages"]
-    }
-    assert there == planned["nodes"]
+    eventually(lambda: executors(bed) == planned["nodes"], "every stage is where the plan says")
 
     idle = fogctl("app", "profile", "taxi3", "--for", "1s", "--to", "idle.json")
     assert idle.returncode == 3
-    assert "parse, measure, choose of taxi3 processed nothing in 1 s" in idle.stderr
+    # Its looks at the ends of the second take time of their own.
+    assert re.search(r"parse, measure, choose of taxi3 processed nothing in \d+ s", idle.stderr)
     assert not (folder / "idle.json").exists()
 
     ok(fogctl("trace", "make", "rides.csv", "--days", "0.02", "--start", "2013-05-01T08:00:00"))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from live_testbed import Fogctl, Tell, ok
+from kafka import KafkaConsumer, TopicPartition
+from live_testbed import Fogctl, Tell, eventually, ok
 
 from fogctl.runtime import app as apps
 from fogctl.runtime import audit, broker, deployment, kafka
@@ -48,6 +49,19 @@ def arrived(bed: Running) -> Audit:
     with kafka.reachable(bed) as connection:
         keys = audit.keys_of(connection, app.topic(app.sources[0]))
     return audit.count(keys, Apps.on(bed).sent_numbers(APP).read())
+
+
+def held(bed: Running) -> int:
+    """How many records the app's input ever held."""
+    app = apps.load(APP)
+    topic = app.topic(app.sources[0])
+    with kafka.reachable(bed) as connection:
+        consumer = KafkaConsumer(**connection.for_kafka_python())
+        try:
+            parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            return sum(consumer.end_offsets(parts).values())
+        finally:
+            consumer.close()
 
 
 def started(fogctl_argv: list[str], folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -132,7 +146,7 @@ def test_every_number_is_accounted_for_whatever_happens_to_its_sender(
         )
 
     numbers = Apps.on(bed).sent_numbers(APP)
-    in_doubt = int(numbers.read().unsure.sum())
+    in_doubt, before_it = int(numbers.read().unsure.sum()), held(bed)
     slow = started(
         fogctl_argv, tmp_path, "inject", "rides.parquet", "--app", APP, "--rate", "2000/s", "-o", "json"
     )
@@ -140,7 +154,7 @@ def test_every_number_is_accounted_for_whatever_happens_to_its_sender(
     while int(numbers.read().unsure.sum()) <= in_doubt:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    time.sleep(1)  # it sends now
+    eventually(lambda: held(bed) > before_it, "it sends now")
     slow.send_signal(signal.SIGINT)
     said, complaint = slow.communicate(timeout=60)
     assert slow.returncode == 130, complaint

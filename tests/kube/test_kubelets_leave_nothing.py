@@ -55,7 +55,8 @@ def _traces(name: str, folder: str) -> list[str]:
     """Whatever on this host belongs to that testbed or names its folder."""
     found = [str(path) for path in Path("/run/netns").glob(f"fog-{name}-*")]
     for root in group_roots():
-        found += [str(path) for path in root.glob(f"fog-{name}/**/")]
+        # By os.walk, which passes over what is removed meanwhile.
+        found += [at for at, _, _ in os.walk(root / f"fog-{name}")]
     found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if folder in line]
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -42,7 +42,7 @@ def test_netem_delays_a_ping(guest: Guest) -> None:
         "tc qdisc add dev facts0 root netem delay 100ms"
     )
     try:
-        said = guest.run("ping -q -c 5 -i 0.3 10.99.0.2").stdout
+        said = guest.run("ping -q -c 20 -i 0.3 10.99.0.2").stdout
     finally:
         guest.run("ip link del facts0; ip netns del facts", check=False)
     least_ms = float(said.rsplit("=", 1)[1].split("/")[0])

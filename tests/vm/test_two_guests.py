@@ -39,7 +39,7 @@ def pair(
 
 def least_rtt_ms(guest: Guest, address: str) -> float:
     """The smallest round trip of a few: the rest is the emulator's own scheduling."""
-    said = guest.run(f"ping -q -c 10 -i 0.3 {address}").stdout
+    said = guest.run(f"ping -q -c 20 -i 0.3 {address}").stdout
     return float(said.rsplit("=", 1)[1].split("/")[0])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,16 @@ def test_a_shared_folder_is_ours_only_if_we_or_another_testbed_made_it(
     assert (tmp_path / "shared").is_dir()
 
 
+def test_a_shared_folder_that_somebody_makes_in_the_same_moment_is_theirs(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared").mkdir()
+    monkeypatch.setattr(MakeSharedFolder, "present", lambda *_: False)
+    shared = MakeSharedFolder(f"{tmp_path}/shared")
+    assert make([shared], ledger, HOST) == []
+    assert shared not in ledger
+
+
 def test_progress_counts_to_the_end(ledger: Ledger, steps: list[Step]) -> None:
     seen: list[tuple[int, int]] = []
     make(steps, ledger, HOST, lambda done, total, _: seen.append((done, total)))
@@ -137,6 +149,26 @@ def test_a_lock_whose_folder_was_removed_meanwhile_is_taken_anew(tmp_path: Path)
         assert not folder.exists
         with lock.held(folder.folder):
             assert (folder.folder / "lock").exists()
+
+
+def test_who_only_asks_for_the_holder_keeps_nobody_from_the_lock(tmp_path: Path) -> None:
+    asking = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(asking, fcntl.LOCK_SH)  # as `holder` does for a moment
+    done = threading.Timer(0.1, os.close, [asking])
+    done.start()
+    with lock.held(tmp_path):
+        assert lock.holder(tmp_path) is not None
+    done.join()
+
+
+def test_what_testbeds_share_has_one_lock_for_every_state_directory() -> None:
+    second = os.open(lock.HOST, os.O_RDONLY)
+    try:
+        with lock.shared_parts(), pytest.raises(BlockingIOError):
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(second, fcntl.LOCK_EX)
+    finally:
+        os.close(second)
 
 
 def test_the_record_of_a_testbed_reads_back(tmp_path: Path) -> None:
