@@ -186,7 +186,7 @@ def report(
     from fogctl.experiment.folder import find
     from fogctl.report import page
 
-    folder = find(which, runs)
+    folder = find(which, runs).whole()
     with folder.held():
         story = page.write(folder)
     if figures is not None:
@@ -397,7 +397,7 @@ def _like(name: str, policy: list[str], runs: Path) -> tuple[RunFolder, Experime
     from fogctl.experiment.like import parameters_like
     from fogctl.experiment.sim_plant import SimPlant
 
-    shown = find(name, runs)
+    shown = find(name, runs).whole()
     loaded = experiment.of_manifest(shown.manifest(), kind=Kind.sim, policies=policy or None)
     folder = RunFolder(new_path(runs, f"{loaded.name}-like", datetime.now()))
     return folder, loaded, SimPlant(loaded, parameters_like(shown), shown.name)

@@ -71,6 +71,17 @@ def test_a_kept_run_is_small_says_nothing_of_its_machine_and_keeps_every_event(t
         folder.keep(tmp_path / "kept")
 
 
+@pytest.mark.parametrize("command", [["report"], ["run", "--like"]])
+def test_what_needs_metrics_is_refused_to_a_copy_and_leaves_it_as_it_is(
+    tmp_path: Path, command: list[str]
+) -> None:
+    record = sitting(tmp_path / "runs" / "story-1", 1, {"slow": 20, "quick": 2}).keep(tmp_path / "kept")
+    before = {file.name: file.read_bytes() for file in record.path.iterdir()}
+    with pytest.raises(FogError, match="is a small copy of a run, without the metrics that this needs"):
+        CliRunner().invoke(app, [*command, str(record.path)], catch_exceptions=False)
+    assert {file.name: file.read_bytes() for file in record.path.iterdir()} == before
+
+
 def test_runs_of_different_experiments_have_no_medians(tmp_path: Path) -> None:
     one, other = (sitting(tmp_path / name, 1, {"slow": 20}) for name in ("one", "other"))
     other.save_manifest({**other.manifest(), "kind": "sim"})
