@@ -12,7 +12,7 @@ from fogctl.agent.policy import Policy
 from fogctl.agent.settings import AgentSettings
 from fogctl.agent.store import MemoryStore, Store
 from fogctl.errors import FAILED, REFUSED, FogError
-from fogctl.experiment import agent_store, calibrate, ideal
+from fogctl.experiment import agent_store, calibrate, like
 from fogctl.experiment import manifest as manifests
 from fogctl.experiment.experiment import Experiment, Part, PolicyUse
 from fogctl.experiment.folder import RunFolder
@@ -79,7 +79,8 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
         manifests.try_to_save(folder, manifest)
         raise
     if "mst" not in manifest:
-        manifest |= ideal.from_metrics(manifest, folder.metrics()).facts()
+        shown = like.sustained_like(experiment, manifest, folder.metrics(), folder.events())
+        manifest |= shown.facts()
     manifest["state"], manifest["ended"] = "done", manifests.now()
     folder.save_manifest(manifest)
     return manifest

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from fogctl.experiment import app_variant, ideal, runner
+from fogctl.experiment import app_variant, like, runner
 from fogctl.experiment import experiment as experiments
 from fogctl.experiment.experiment_file import AppChoice
 from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.metrics import SCHEMA
 from fogctl.experiment.sim_plant import SimPlant
+from fogctl.experiment.watched import Watched
 from fogctl.runtime import app as apps
 from fogctl.runtime.app import Mode
+from tests.unit.experiment.recorded_run import recorded
 
 
 class _Silent:
@@ -44,12 +49,14 @@ every: 5s
     with folder.held():
         manifest = runner.run(loaded, SimPlant(loaded), folder, _Silent())
     truth = manifest["mst"]["nearest"]
-    learned = ideal.from_metrics(manifest, folder.metrics())
-    used = {int(sample.replicas) for sample in ideal.samples_of(folder.metrics(), "nearest", 8, 20.0)}
+    learned = like.sustained_like(loaded, manifest, folder.metrics(), folder.events())
+    lesson = like.Lesson(manifest, folder.metrics(), folder.events())
+    batches = lesson.batches(lesson.parts(loaded.app.stages[0]))
+    used = {len(batch.replicas) for batch in batches if not batch.change}
     assert len(used) >= 3
-    assert "windows" in learned.source
+    assert f"{len(batches)} batches" in learned.source
     for n in used:
-        assert learned.facts()["mst"]["nearest"][n - 1] == pytest.approx(truth[n - 1], rel=0.25), n
+        assert learned.facts()["mst"]["nearest"][n - 1] == pytest.approx(truth[n - 1], rel=0.1), n
     for share, rates in learned.by_stage["nearest"].items():
         assert share == 1.0 or rates[0] < learned.by_stage["nearest"][1.0][0]
 
@@ -67,9 +74,30 @@ policies: [thr-nlaware]
     folder = RunFolder(tmp_path / "run")
     with folder.held():
         manifest = runner.run(loaded, SimPlant(loaded), folder, _Silent())
-    learned = ideal.from_metrics(manifest, folder.metrics())
+    learned = like.sustained_like(loaded, manifest, folder.metrics(), folder.events())
     assert learned.by_stage == {}
-    assert "too few node sets" in learned.source
+    assert learned.source == "not known (nearest: too few node sets were seen)"
+
+
+def test_where_no_meter_tells_of_cpu_replicas_count_as_warm(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", {"slow": 20})
+    manifest, metrics = folder.manifest(), folder.metrics()
+    ended = [
+        {"policy": "slow", "repetition": 1, "at_s": at_s, "kind": "batch", "name": "nearest",
+         "batch_ms": 900.0, "batch_rows": 50.0}
+        for at_s in (5.0, 10.0, 20.0)
+    ]  # fmt: skip
+    metered = pa.concat_tables([metrics, pa.Table.from_pylist(ended, schema=SCHEMA)])
+    silent = metered.set_column(
+        metered.column_names.index("used_cores"), "used_cores", pa.nulls(metered.num_rows, pa.float64())
+    )
+    far = {"pi1": 20.0, "pi2": 40.0, "pi3": 60.0}
+    quotas = {"pi1": 0.16, "pi2": 0.16, "pi3": 0.16}
+    entry = manifest["parts"][0]
+    [_, (early, _), (late, _)] = Watched.of(metered, entry, "nearest", quotas).batches(far)
+    assert 0.0 < early.replicas[0][1] < late.replicas[0][1]
+    for seen, _ in Watched.of(silent, entry, "nearest", quotas).batches(far):
+        assert [cpu_s for _, cpu_s in seen.replicas] == [math.inf]
 
 
 def test_an_app_is_changed_in_the_runs_folder_and_nowhere_else(tmp_path: Path) -> None:
