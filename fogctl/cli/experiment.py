@@ -98,6 +98,10 @@ def run(
         raise FogError(
             "name an experiment, or a run to resume or to simulate", hint="fogctl experiment list shows both"
         )
+    fixed = {"--kind": kind, "--repetitions": repetitions, "--seed": seed, "--testbed": testbed}
+    ignored = [key for key, value in fixed.items() if value is not None] + ["--policy"] * bool(policy)
+    if resume is not None or like is not None:
+        _refuse("--like" if resume is None else "--resume", ignored)
     if like is not None:
         folder, experiment, plant = _like(like, policy or [], runs)
     else:
@@ -345,6 +349,17 @@ def _ended_gently() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _refuse(how: str, ignored: list[str]) -> None:
+    """A run that is resumed or simulated again says itself what it is; FogError rather than be silent."""
+    refused = [key for key in ignored if how == "--resume" or key != "--policy"]
+    if refused:
+        raise FogError(
+            f"{how} takes the run as it was begun, so {' and '.join(refused)} cannot be given with it",
+            key=refused[0],
+            hint="leave it out, or name the experiment to begin a run of its own",
+        )
 
 
 def _fresh(

@@ -154,7 +154,7 @@ def of_manifest(
     """The experiment that a run was begun with, whatever its file says by now; or on another kind."""
     chosen = manifest["overrides"]
     bed = chosen.get("testbed")
-    return build(
+    begun = build(
         source.parse(manifest["config"], manifest["source"]),
         Path(manifest["source"]),
         kind=kind or Kind(chosen["kind"]),
@@ -164,6 +164,12 @@ def of_manifest(
         text=manifest["config"],
         bed=None if bed is None else state.from_json(bed).testbed,
     )
+    # A testbed that ships is drawn for the host that asks, and that may be another one by now.
+    cores = {node["name"]: node["cores"] for node in manifest["testbed"]["nodes"]}
+    nodes = tuple(
+        replace(node, cpu_cores=cores.get(node.name, node.cpu_cores)) for node in begun.testbed.nodes
+    )
+    return replace(begun, testbed=replace(begun.testbed, nodes=nodes))
 
 
 def build(
