@@ -68,6 +68,7 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
             plant.down(watcher.say)
     except OSError as error:
         manifest["state"] = "failed"
+        manifests.try_to_save(folder, manifest)
         raise FogError(
             f"the run stopped: {error.strerror}",
             file=error.filename or folder.path,

@@ -212,6 +212,7 @@ def test_a_full_disk_stops_the_run_in_one_sentence_and_keeps_what_it_has(
     with pytest.raises(FogError, match="No space left on device") as stopped:
         run(small, folder)
     assert "--resume" in str(stopped.value)
+    assert folder.manifest()["state"] == "failed"
     assert set(folder.metrics()["policy"].to_pylist()) == {"gesscale-spark"}
     monkeypatch.undo()
     assert run(small, folder)["state"] == "done"

@@ -87,3 +87,34 @@ def test_runs_of_different_experiments_have_no_medians(tmp_path: Path) -> None:
     other.save_manifest({**other.manifest(), "kind": "sim"})
     with pytest.raises(FogError, match="story on sim and story on virtual have no common medians"):
         compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"config": "name: story\napp: {use: taxi, partitions: 8}\n"}, "differ in app"),
+        ({"config": "name: story\nguard: {max_replicas: 4}\n"}, "differ in app and guard"),
+        ({"testbed": {"nodes": [{"name": "pi1", "role": "edge", "cores": 0.4}]}}, "differ in the nodes' CPU"),
+    ],
+)
+def test_runs_of_different_settings_have_no_medians(
+    tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    one, other = (sitting(tmp_path / name, 1, {"slow": 20}) for name in ("one", "other"))
+    same = "# only words\nseed: 7\nname: story\napp: {use: taxi, partitions: 10}\n"
+    one.save_manifest({**one.manifest(), "config": same})
+    other.save_manifest({**other.manifest(), "config": same.replace("7", "8"), **changed})
+    with pytest.raises(FogError, match=f"runs one and other {said}, so they have no common medians"):
+        compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])
+    other.save_manifest({**one.manifest(), "config": same.replace("7", "8").replace("words", "other words")})
+    [row] = compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])
+    assert row["seeds"] == [1, 1]
+
+
+def test_a_policy_with_other_options_is_another_policy(tmp_path: Path) -> None:
+    one, other = (sitting(tmp_path / name, 1, {"slow": 20}) for name in ("one", "other"))
+    manifest = other.manifest()
+    manifest["parts"] = [{**entry, "options": {"spare": 0.5}} for entry in manifest["parts"]]
+    other.save_manifest(manifest)
+    with pytest.raises(FogError, match="differ in the options of slow"):
+        compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])
