@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from fogctl.agent import policy as policies
@@ -47,7 +47,7 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
         _policy(use, 0)
     manifest = manifests.begin(experiment, plant, folder)
     try:
-        manifest["warnings"] = plant.check()
+        _warn(manifest, plant.check(), watcher)
         try:
             plant.up(watcher.say)
             watcher.say("measuring the network")
@@ -62,6 +62,7 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
             todo = [part for part in experiment.parts if manifests.state(manifest, part) != "done"]
             for seed, parts in itertools.groupby(enumerate(todo, 1), key=lambda each: each[1].seed):
                 load = experiment.load(seed)
+                _warn(manifest, load.notes, watcher)
                 for number, part in parts:
                     _part(experiment, plant, folder, manifest, part, load, watcher, (number, len(todo)))
         finally:
@@ -94,6 +95,15 @@ def _policy(use: PolicyUse, seed: int) -> Policy:
     if "seed" in getattr(kind, "__dataclass_fields__", {}):
         options.setdefault("seed", seed)
     return policies.make(use.name, options)
+
+
+def _warn(manifest: dict[str, Any], lines: Iterable[str], watcher: Watcher) -> None:
+    """Say what may spoil the run, at once and in its report; once, however often it is found."""
+    known = manifest.setdefault("warnings", [])
+    for line in lines:
+        if line not in known:
+            known.append(line)
+            watcher.say(f"warning: {line}")
 
 
 def _verify(experiment: Experiment, plant: Plant, folder: RunFolder, manifest: dict[str, Any]) -> None:
