@@ -45,6 +45,8 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
     """
     for use in experiment.policies:  # before anything is touched
         _policy(use, 0)
+    loaded = experiment.parts[0].seed
+    load = experiment.load(loaded)
     manifest = manifests.begin(experiment, plant, folder)
     try:
         _warn(manifest, plant.check(), watcher)
@@ -61,7 +63,8 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
                 folder.save_manifest(manifest)
             todo = [part for part in experiment.parts if manifests.state(manifest, part) != "done"]
             for seed, parts in itertools.groupby(enumerate(todo, 1), key=lambda each: each[1].seed):
-                load = experiment.load(seed)
+                if seed != loaded:
+                    loaded, load = seed, experiment.load(seed)
                 _warn(manifest, load.notes, watcher)
                 for number, part in parts:
                     _part(experiment, plant, folder, manifest, part, load, watcher, (number, len(todo)))

@@ -275,6 +275,8 @@ def test_a_truncated_trace_file_is_named_and_nothing_is_run(tmp_path: Path) -> N
     ran = CliRunner().invoke(app, ["run", str(file), "--runs", str(tmp_path / "runs")])
     assert isinstance(ran.exception, FogError)
     assert "rides.parquet" in str(ran.exception)
+    assert "brought up" not in ran.stderr
+    assert not list((tmp_path / "runs").glob("*/manifest.json"))
 
 
 def test_the_commands_run_report_and_compare(small: Experiment, tmp_path: Path) -> None:
