@@ -94,7 +94,9 @@ class Experiment:
 
     def load(self, seed: int) -> Load:
         """What is sent in the repetition of that seed, the same for every policy."""
-        return loads.build(self.config.trace, seed, self.source.parent)
+        here = self.source.parent
+        # An experiment that ships has no data beside it: the user's is where the command is given.
+        return loads.build(self.config.trace, seed, Path.cwd() if here == _SHIPPED else here)
 
     def faults(self, load: Load) -> list[PlannedFault]:
         """What goes wrong during the replay of that load."""
