@@ -192,6 +192,7 @@ def report(
 
     folder = find(which, runs).whole()
     with folder.held():
+        _learn_ideal(folder)
         story = page.write(folder)
     if figures is not None:
         made = [file for drawing in story.figures for file in drawing.save(figures)]
@@ -416,6 +417,19 @@ def _like(name: str, policy: list[str], runs: Path) -> tuple[RunFolder, Experime
     loaded = experiment.of_manifest(shown.manifest(), kind=Kind.sim, policies=policy or None)
     folder = RunFolder(new_path(runs, f"{loaded.name}-like", datetime.now()))
     return folder, loaded, SimPlant(loaded, parameters_like(shown), shown.name)
+
+
+def _learn_ideal(folder: RunFolder) -> None:
+    """A run that was stopped has no ideal curve yet, though its finished parts may show one."""
+    from fogctl.experiment import experiment, like
+
+    manifest = folder.manifest()
+    if "mst" in manifest or "network" not in manifest:
+        return
+    try:
+        like.with_ideal(experiment.of_manifest(manifest), folder)
+    except FogError as error:
+        stderr().print(f"no ideal curve: {error}", markup=False, highlight=False)
 
 
 def _plant(experiment: Experiment, folder: RunFolder) -> Plant:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from fogctl.errors import FogError
 from fogctl.experiment import experiment as experiments
 from fogctl.experiment.experiment import Experiment
-from fogctl.experiment.folder import RunFolder
+from fogctl.experiment.folder import Manifest, RunFolder
 from fogctl.experiment.ideal import SHARES, Sustained, distances_by_node
 from fogctl.experiment.series import finished, part_events
 from fogctl.experiment.sim_plant import parameters_of, sustained_by
@@ -38,6 +38,15 @@ def parameters_like(folder: RunFolder) -> dict[str, StageParameters]:
                 hint="simulate it with the usual parameters: fogctl experiment run NAME --kind sim",
             ) from error
     return found
+
+
+def with_ideal(experiment: Experiment, folder: RunFolder) -> Manifest:
+    """The manifest of a run with what n nodes sustain: as it has that already, or as its batches show."""
+    manifest = folder.manifest()
+    if "mst" not in manifest:
+        manifest |= sustained_like(experiment, manifest, folder.metrics(), folder.events()).facts()
+        folder.save_manifest(manifest)
+    return manifest
 
 
 def sustained_like(

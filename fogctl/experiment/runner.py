@@ -83,12 +83,9 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
         manifest["state"] = "failed"
         manifests.try_to_save(folder, manifest)
         raise
-    if "mst" not in manifest:
-        shown = like.sustained_like(experiment, manifest, folder.metrics(), folder.events())
-        manifest |= shown.facts()
     manifest["state"], manifest["ended"] = "done", manifests.now()
     folder.save_manifest(manifest)
-    return manifest
+    return like.with_ideal(experiment, folder)
 
 
 def _policy(use: PolicyUse, seed: int) -> Policy:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+from fogctl.cli.experiment import app
 from fogctl.experiment import app_variant, like, runner
 from fogctl.experiment import experiment as experiments
 from fogctl.experiment.experiment_file import AppChoice
@@ -17,6 +20,7 @@ from fogctl.experiment.sim_plant import SimPlant
 from fogctl.experiment.watched import Watched
 from fogctl.runtime import app as apps
 from fogctl.runtime.app import Mode
+from fogctl.testbed.model import Kind
 from tests.unit.experiment.recorded_run import recorded
 
 
@@ -61,6 +65,25 @@ every: 5s
         assert share == 1.0 or rates[0] < learned.by_stage["nearest"][1.0][0]
 
 
+def test_a_run_that_was_stopped_gets_its_ideal_curve_when_it_is_reported(tmp_path: Path) -> None:
+    day = experiments.load("gesscale-day", kind=Kind.sim, policies=["thr-nlaware"], seed=401)
+    folder = RunFolder(tmp_path / "run")
+    with folder.held():
+        manifest = runner.run(day, SimPlant(day), folder, _Silent())
+    truth = manifest["mst"]["nearest"]
+    learned_later = ("mst", "mst_shares", "mst_from")
+    folder.save_manifest({k: v for k, v in manifest.items() if k not in learned_later} | {"state": "failed"})
+    ran = CliRunner().invoke(app, ["report", str(folder.path), "-o", "json"])
+    assert ran.exit_code == 0, ran.output
+    [policy] = json.loads(ran.stdout)["policies"]
+    assert policy["accuracy_o"] is not None
+    assert folder.manifest()["mst"]["nearest"][2] == pytest.approx(truth[2], rel=0.1)
+    assert "this run's batches" in folder.manifest()["mst_from"]
+    before = folder.manifest_file.read_text()
+    assert CliRunner().invoke(app, ["report", str(folder.path)]).exit_code == 0
+    assert folder.manifest_file.read_text() == before
+
+
 def test_too_few_node_sets_give_no_ideal_curve(tmp_path: Path) -> None:
     file = tmp_path / "experiment.yaml"
     file.write_text("""\
@@ -101,14 +124,14 @@ def test_where_no_meter_tells_of_cpu_replicas_count_as_warm(tmp_path: Path) -> N
 
 
 def test_an_app_is_changed_in_the_runs_folder_and_nowhere_else(tmp_path: Path) -> None:
-    app = apps.load("logs")
-    before = app.file.read_text()
+    logs = apps.load("logs")
+    before = logs.file.read_text()
     choice = AppChoice(use="logs", work=123, mode=Mode.real_time, partitions=2)
-    made = app_variant.write(app, choice, tmp_path / "app")
+    made = app_variant.write(logs, choice, tmp_path / "app")
     assert dict(made.stage("matcher").options)["work"] == "123"
     assert "work" not in dict(made.stage("parser").options)
     assert {stage.mode for stage in made.stages} == {Mode.real_time}
     assert {stage.partitions for stage in made.stages} == {2}
     assert made.file.parent == tmp_path / "app"
-    assert app.file.read_text() == before
-    assert app_variant.write(app, AppChoice(use="logs"), tmp_path / "same") is app
+    assert logs.file.read_text() == before
+    assert app_variant.write(logs, AppChoice(use="logs"), tmp_path / "same") is logs
