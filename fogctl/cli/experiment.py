@@ -98,6 +98,10 @@ def run(
         raise FogError(
             "name an experiment, or a run to resume or to simulate", hint="fogctl experiment list shows both"
         )
+    fixed = {"--kind": kind, "--repetitions": repetitions, "--seed": seed, "--testbed": testbed}
+    ignored = [key for key, value in fixed.items() if value is not None] + ["--policy"] * bool(policy)
+    if resume is not None or like is not None:
+        _refuse("--like" if resume is None else "--resume", ignored)
     if like is not None:
         folder, experiment, plant = _like(like, policy or [], runs)
     else:
@@ -186,8 +190,9 @@ def report(
     from fogctl.experiment.folder import find
     from fogctl.report import page
 
-    folder = find(which, runs)
+    folder = find(which, runs).whole()
     with folder.held():
+        _learn_ideal(folder)
         story = page.write(folder)
     if figures is not None:
         made = [file for drawing in story.figures for file in drawing.save(figures)]
@@ -347,6 +352,17 @@ def _ended_gently() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _refuse(how: str, ignored: list[str]) -> None:
+    """A run that is resumed or simulated again says itself what it is; FogError rather than be silent."""
+    refused = [key for key in ignored if how == "--resume" or key != "--policy"]
+    if refused:
+        raise FogError(
+            f"{how} takes the run as it was begun, so {' and '.join(refused)} cannot be given with it",
+            key=refused[0],
+            hint="leave it out, or name the experiment to begin a run of its own",
+        )
+
+
 def _fresh(
     what: str,
     kind: Kind | None,
@@ -397,10 +413,23 @@ def _like(name: str, policy: list[str], runs: Path) -> tuple[RunFolder, Experime
     from fogctl.experiment.like import parameters_like
     from fogctl.experiment.sim_plant import SimPlant
 
-    shown = find(name, runs)
+    shown = find(name, runs).whole()
     loaded = experiment.of_manifest(shown.manifest(), kind=Kind.sim, policies=policy or None)
     folder = RunFolder(new_path(runs, f"{loaded.name}-like", datetime.now()))
     return folder, loaded, SimPlant(loaded, parameters_like(shown), shown.name)
+
+
+def _learn_ideal(folder: RunFolder) -> None:
+    """A run that was stopped has no ideal curve yet, though its finished parts may show one."""
+    from fogctl.experiment import experiment, like
+
+    manifest = folder.manifest()
+    if "mst" in manifest or "network" not in manifest:
+        return
+    try:
+        like.with_ideal(experiment.of_manifest(manifest), folder)
+    except FogError as error:
+        stderr().print(f"no ideal curve: {error}", markup=False, highlight=False)
 
 
 def _plant(experiment: Experiment, folder: RunFolder) -> Plant:

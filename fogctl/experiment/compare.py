@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fogctl.config import source
 from fogctl.errors import FogError
 from fogctl.experiment.folder import RunFolder
 from fogctl.experiment.score import PartScore, median
@@ -43,6 +44,7 @@ def together(runs: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -
     if len(kinds) > 1:
         told = " and ".join(f"{experiment} on {kind}" for experiment, kind in sorted(kinds))
         raise FogError(f"runs of {told} have no common medians", hint="name runs of one experiment and kind")
+    _alike(runs)
     parts: dict[str, list[tuple[int, PartScore]]] = {}
     for _, manifest, scores in runs:
         seeds = {(e["policy"], e["repetition"]): int(e["seed"]) for e in manifest["parts"]}
@@ -65,6 +67,32 @@ def together(runs: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -
         seeds_of = sorted(seed for seed, _ in own)
         rows.append({"policy": policy, "seeds": seeds_of, "scores": found, "change": against})
     return rows
+
+
+def _alike(runs: Sequence[tuple[str, Mapping[str, Any], Mapping[str, Any]]]) -> None:
+    """FogError unless the runs had the same settings; which policies and seeds each has is its own affair."""
+    options: dict[str, tuple[str, Any]] = {}
+    for name, manifest, _ in runs:
+        first, own, theirs = runs[0][0], _settings(manifest), _settings(runs[0][1])
+        differ = [key for key in {**theirs, **own} if own.get(key) != theirs.get(key)]
+        for entry in manifest["parts"]:
+            used = entry.get("options") or {}
+            before = options.setdefault(str(entry["policy"]), (name, used))
+            if not differ and before[1] != used:
+                first, differ = before[0], [f"the options of {entry['policy']}"]
+        if differ:
+            raise FogError(
+                f"runs {first} and {name} differ in {' and '.join(differ)}, so they have no common medians",
+                hint="leave one of them out; fogctl experiment compare without --together shows both",
+            )
+
+
+def _settings(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What the experiment's file says but for policies and seeds, and the CPU of the nodes it was run on."""
+    config = source.parse(str(manifest["config"]), str(manifest.get("source", ""))).data
+    own = ("policies", "seed", "repetitions")
+    cores = {node["name"]: node["cores"] for node in manifest.get("testbed", {}).get("nodes", ())}
+    return {**{key: value for key, value in config.items() if key not in own}, "the nodes' CPU": cores}
 
 
 def replicas(first: RunFolder, second: RunFolder) -> list[dict[str, Any]]:

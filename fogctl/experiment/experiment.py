@@ -94,7 +94,9 @@ class Experiment:
 
     def load(self, seed: int) -> Load:
         """What is sent in the repetition of that seed, the same for every policy."""
-        return loads.build(self.config.trace, seed, self.source.parent)
+        here = self.source.parent
+        # An experiment that ships has no data beside it: the user's is where the command is given.
+        return loads.build(self.config.trace, seed, Path.cwd() if here == _SHIPPED else here)
 
     def faults(self, load: Load) -> list[PlannedFault]:
         """What goes wrong during the replay of that load."""
@@ -154,7 +156,7 @@ def of_manifest(
     """The experiment that a run was begun with, whatever its file says by now; or on another kind."""
     chosen = manifest["overrides"]
     bed = chosen.get("testbed")
-    return build(
+    begun = build(
         source.parse(manifest["config"], manifest["source"]),
         Path(manifest["source"]),
         kind=kind or Kind(chosen["kind"]),
@@ -164,6 +166,12 @@ def of_manifest(
         text=manifest["config"],
         bed=None if bed is None else state.from_json(bed).testbed,
     )
+    # A testbed that ships is drawn for the host that asks, and that may be another one by now.
+    cores = {node["name"]: node["cores"] for node in manifest["testbed"]["nodes"]}
+    nodes = tuple(
+        replace(node, cpu_cores=cores.get(node.name, node.cpu_cores)) for node in begun.testbed.nodes
+    )
+    return replace(begun, testbed=replace(begun.testbed, nodes=nodes))
 
 
 def build(

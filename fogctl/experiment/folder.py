@@ -110,6 +110,16 @@ class RunFolder:
         record.packed_events_file.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
         return record
 
+    def whole(self) -> RunFolder:
+        """This folder, if it holds what the run measured; FogError for a small copy of one (`keep`)."""
+        if self.packed_events_file.is_file():
+            raise FogError(
+                "is a small copy of a run, without the metrics that this needs",
+                file=self.path,
+                hint="name the run that it was copied from",
+            )
+        return self
+
     def log(self) -> event_log.FileLog:
         """Where events are appended."""
         return event_log.FileLog(self.events_file)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fogctl.errors import FogError
 from fogctl.experiment.experiment_file import Burst, Recorded, TraceChoice
+from fogctl.trace.clean import Cleaned
 
 Vector = NDArray[np.float64]
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -25,6 +26,8 @@ class Load:
     due_s: Vector
     values: Callable[[], Iterator[bytes]]
     """The records themselves, one for each due time; made when asked for."""
+    notes: tuple[str, ...] = ()
+    """What was wrong with the file that they are from, in sentences."""
 
     @property
     def records(self) -> int:
@@ -122,7 +125,18 @@ def _rides(choice: TraceChoice, seed: int, here: Path) -> Load:
             raise FogError(str(error), key="trace.make") from error
     else:
         found = read(here / str(choice.file))
-    rides = clean(found).rides
+    cleaned = clean(found)
+    rides = cleaned.rides
     if len(rides) < 2:
         raise FogError("the trace has fewer than two rides", key="trace")
-    return Load(_paced(rides.pickup_s(), choice), lambda: copied(rides.values(), choice.copies))
+    notes = () if choice.file is None else tuple(_wrong(choice.file, len(found) + found.unreadable, cleaned))
+    return Load(_paced(rides.pickup_s(), choice), lambda: copied(rides.values(), choice.copies), notes)
+
+
+def _wrong(file: str, rows: int, cleaned: Cleaned) -> Iterator[str]:
+    """What was done to a file's rides, so that half a trace is not taken for a whole one."""
+    if removed := {reason: count for reason, count in cleaned.removed.items() if count}:
+        told = ", ".join(f"{reason}: {count:,}" for reason, count in removed.items())
+        yield f"trace {file}: {sum(removed.values()):,} of {rows:,} rows were left out ({told})"
+    if cleaned.moved:
+        yield f"trace {file}: {cleaned.moved:,} rides stood out of order and were sorted in"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from fogctl.agent import policy as policies
@@ -12,7 +12,7 @@ from fogctl.agent.policy import Policy
 from fogctl.agent.settings import AgentSettings
 from fogctl.agent.store import MemoryStore, Store
 from fogctl.errors import FAILED, REFUSED, FogError
-from fogctl.experiment import agent_store, calibrate, ideal
+from fogctl.experiment import agent_store, calibrate, like
 from fogctl.experiment import manifest as manifests
 from fogctl.experiment.experiment import Experiment, Part, PolicyUse
 from fogctl.experiment.folder import RunFolder
@@ -45,9 +45,11 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
     """
     for use in experiment.policies:  # before anything is touched
         _policy(use, 0)
+    loaded = experiment.parts[0].seed
+    load = experiment.load(loaded)
     manifest = manifests.begin(experiment, plant, folder)
     try:
-        manifest["warnings"] = plant.check()
+        _warn(manifest, plant.check(), watcher)
         try:
             plant.up(watcher.say)
             watcher.say("measuring the network")
@@ -61,13 +63,16 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
                 folder.save_manifest(manifest)
             todo = [part for part in experiment.parts if manifests.state(manifest, part) != "done"]
             for seed, parts in itertools.groupby(enumerate(todo, 1), key=lambda each: each[1].seed):
-                load = experiment.load(seed)
+                if seed != loaded:
+                    loaded, load = seed, experiment.load(seed)
+                _warn(manifest, load.notes, watcher)
                 for number, part in parts:
                     _part(experiment, plant, folder, manifest, part, load, watcher, (number, len(todo)))
         finally:
             plant.down(watcher.say)
     except OSError as error:
         manifest["state"] = "failed"
+        manifests.try_to_save(folder, manifest)
         raise FogError(
             f"the run stopped: {error.strerror}",
             file=error.filename or folder.path,
@@ -78,11 +83,9 @@ def run(experiment: Experiment, plant: Plant, folder: RunFolder, watcher: Watche
         manifest["state"] = "failed"
         manifests.try_to_save(folder, manifest)
         raise
-    if "mst" not in manifest:
-        manifest |= ideal.from_metrics(manifest, folder.metrics()).facts()
     manifest["state"], manifest["ended"] = "done", manifests.now()
     folder.save_manifest(manifest)
-    return manifest
+    return like.with_ideal(experiment, folder)
 
 
 def _policy(use: PolicyUse, seed: int) -> Policy:
@@ -92,6 +95,15 @@ def _policy(use: PolicyUse, seed: int) -> Policy:
     if "seed" in getattr(kind, "__dataclass_fields__", {}):
         options.setdefault("seed", seed)
     return policies.make(use.name, options)
+
+
+def _warn(manifest: dict[str, Any], lines: Iterable[str], watcher: Watcher) -> None:
+    """Say what may spoil the run, at once and in its report; once, however often it is found."""
+    known = manifest.setdefault("warnings", [])
+    for line in lines:
+        if line not in known:
+            known.append(line)
+            watcher.say(f"warning: {line}")
 
 
 def _verify(experiment: Experiment, plant: Plant, folder: RunFolder, manifest: dict[str, Any]) -> None:

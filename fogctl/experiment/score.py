@@ -225,6 +225,7 @@ def _saturated(manifest: Mapping[str, Any], entry: Mapping[str, Any], metrics: p
 
 
 def _warnings(manifest: Mapping[str, Any], parts: Sequence[PartScore]) -> Iterable[str]:
+    yield from manifest.get("warnings", [])
     yield from manifest.get("lost", [])
     limits = manifest["tolerances"]
     for part in parts:

@@ -46,7 +46,7 @@ class Story:
 
 def tell(folder: RunFolder) -> Story:
     """Score a run again from its files and draw its figures."""
-    manifest, metrics, events = folder.manifest(), folder.metrics(), folder.events()
+    manifest, metrics, events = folder.whole().manifest(), folder.metrics(), folder.events()
     scores = scoring.score(manifest, metrics, events)
     runs, drawings, decisions, targets, curves = {}, [], [], {}, []
     longest = 0.0

@@ -38,7 +38,7 @@ def clean(rides: Rides) -> Cleaned:
         "duplicate": _repeated(table),
     }
     bad = np.zeros(table.num_rows, dtype=bool)
-    removed = {}
+    removed = {"unreadable line": rides.unreadable}
     for reason, found in faults.items():
         removed[reason] = int((found & ~bad).sum())
         bad |= found

@@ -43,7 +43,7 @@ _TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?$"
 def read(path: Path) -> Rides:
     """The rides of a file, in its order."""
     try:
-        columns = _parquet(path) if _starts_with(path, b"PAR1") else _delimited(path)
+        columns, unreadable = (_parquet(path), 0) if _starts_with(path, b"PAR1") else _delimited(path)
     except FogError:
         raise
     except (EOFError, zlib.error) as error:
@@ -53,7 +53,7 @@ def read(path: Path) -> Rides:
     except (OSError, UnicodeDecodeError, pa.ArrowInvalid) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise FogError(f"cannot be read as a trace: {reason}", file=path) from error
-    return Rides(_table(_known(columns, path)))
+    return Rides(_table(_known(columns, path)), unreadable)
 
 
 def _starts_with(path: Path, magic: bytes) -> bool:
@@ -66,7 +66,8 @@ def _parquet(path: Path) -> dict[str, pa.ChunkedArray]:
     return {name: table[name] for name in table.column_names}
 
 
-def _delimited(path: Path) -> dict[str, pa.ChunkedArray]:
+def _delimited(path: Path) -> tuple[dict[str, pa.ChunkedArray], int]:
+    """The columns, and how many lines do not have as many."""
     data = gzip.decompress(path.read_bytes()) if _starts_with(path, b"\x1f\x8b") else path.read_bytes()
     first = data[: data.find(b"\n") if b"\n" in data else len(data)].decode("utf-8").strip()
     if not first:
@@ -90,7 +91,7 @@ def _delimited(path: Path) -> dict[str, pa.ChunkedArray]:
     )
     if len(skipped) > table.num_rows:
         raise FogError(f"most lines do not have the {len(names)} columns of the first", file=path)
-    return {name: table[name] for name in names}
+    return {name: table[name] for name in names}, len(skipped)
 
 
 def _known(columns: dict[str, pa.ChunkedArray], path: Path) -> dict[str, pa.ChunkedArray]:

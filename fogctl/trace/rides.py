@@ -32,6 +32,8 @@ class Rides:
     """Rides in the order of the file; cells that a file left empty are null."""
 
     table: pa.Table
+    unreadable: int = 0
+    """Lines of the file that did not have its columns: cut short, or garbled."""
 
     def __post_init__(self) -> None:
         if self.table.schema != SCHEMA:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -80,22 +80,8 @@ class TestbedSource:
             return {}
 
     def _agent(self, app: str, told: list[dict[str, Any]]) -> AgentView | None:
-        own = [e for e in told if e.get("app") == app]
-        started = [e for e in own if e.get("what") == "agent started"]
-        if not started:
-            return None
-        decided = [e for e in own if e.get("what") == "decision"]
-        last_s = float((decided or started)[-1]["at_s"])
-        said = f"last decision {max(0.0, time.time() - last_s):.0f} s ago" if decided else "no decision yet"
-        if lock.holder(service.lock_folder(self._ground.folder, app)) is not None:
-            state = "running"
-        elif own[-1].get("what") == "agent stopped":
-            state = "stopped"
-        else:
-            # An experiment runs its agent itself and holds no lock; it decides every few seconds.
-            every_s = float(started[-1].get("every_s", 10.0))
-            state = "running" if time.time() - last_s < 3 * every_s + 15 else "dead"
-        return AgentView(app, str(started[-1].get("policy", "")), state, said)
+        held = lock.holder(service.lock_folder(self._ground.folder, app)) is not None
+        return agent_of(app, told, held, time.time())
 
     def _stage(self, deployments: list[Deployment], metrics: StageMetrics) -> StageView:
         placed = next(found for found in deployments if found.app == metrics.app).stage(metrics.stage)
@@ -140,6 +126,28 @@ class TestbedSource:
                 )
             )
         return tuple(views)
+
+
+def agent_of(app: str, told: Iterable[Mapping[str, Any]], held: bool, now_s: float) -> AgentView | None:
+    """An app's agent as its events tell of it; `held`: whether one holds its lock at this moment. Pure."""
+    own = [e for e in told if e.get("app") == app]
+    life = [e for e in own if e.get("what") in ("agent started", "agent stopped")]
+    started = [e for e in life if e["what"] == "agent started"]
+    if not started:
+        return None
+    decided = [e for e in own if e.get("what") == "decision"]
+    last_s = float((decided or started)[-1]["at_s"])
+    said = f"last decision {max(0.0, now_s - last_s):.0f} s ago" if decided else "no decision yet"
+    if held:
+        state = "running"
+    elif life[-1]["what"] == "agent stopped":
+        state = "stopped"
+    else:
+        # An experiment runs its agent itself and holds no lock; it decides every few seconds.
+        lately_s = max(last_s, float(started[-1]["at_s"]))
+        every_s = float(started[-1].get("every_s", 10.0))
+        state = "running" if now_s - lately_s < 3 * every_s + 15 else "dead"
+    return AgentView(app, str(started[-1].get("policy", "")), state, said)
 
 
 def _clock(event: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from fogctl.experiment import experiment as experiments
 from fogctl.experiment.experiment import Experiment
 from fogctl.experiment.folder import RunFolder
 from fogctl.experiment.sim_plant import SimPlant
+from fogctl.report import page
 from fogctl.trace import MakeOptions, make, write
 
 TEXT = """\
@@ -115,9 +117,13 @@ def test_a_trace_out_of_order_is_sorted_and_the_run_is_the_same(tmp_path: Path) 
     for file in lines:
         text = TEXT.replace(f"  make:{old}", f"  file: {file.name}")
         experiment = loaded(tmp_path, text)
-        found.append(experiment.load(experiment.parts[0].seed).due_s)
-    assert np.array_equal(found[0], found[1])
-    assert (np.diff(found[1]) >= 0).all()
+        found.append(experiment.load(experiment.parts[0].seed))
+    assert np.array_equal(found[0].due_s, found[1].due_s)
+    assert (np.diff(found[1].due_s) >= 0).all()
+    assert found[0].notes == ()
+    assert re.fullmatch(
+        r"trace shuffled.csv: [\d,]+ rides stood out of order and were sorted in", *found[1].notes
+    )
 
 
 def test_a_trace_cut_short_in_the_middle_of_a_line_is_used_up_to_there(tmp_path: Path) -> None:
@@ -130,6 +136,8 @@ def test_a_trace_cut_short_in_the_middle_of_a_line_is_used_up_to_there(tmp_path:
     assert load.records == pytest.approx(whole.count("\n") / 2, rel=0.1)
     manifest, _ = ran(replace(experiment, policies=experiment.policies[:1]), tmp_path / "run")
     assert manifest["parts"][0]["audit"]["lost"] == 0
+    [said] = page.write(RunFolder(tmp_path / "run")).scores["warnings"]
+    assert re.fullmatch(r"trace rides.csv: 1 of [\d,]+ rows were left out \(unreadable line: 1\)", said)
 
 
 class Watched(SimPlant):

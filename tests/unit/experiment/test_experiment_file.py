@@ -32,7 +32,7 @@ def loaded(tmp_path: Path, text: str) -> experiment.Experiment:
     return experiment.load(file)
 
 
-@pytest.mark.parametrize("name", ["gesscale", "gesscale-day", "mead", "mead-quick", "smoke"])
+@pytest.mark.parametrize("name", ["gesscale", "gesscale-day", "mead", "mead-bc", "mead-quick", "smoke"])
 def test_a_shipped_experiment_loads_and_is_valid_by_its_schema(name: str) -> None:
     found = experiment.load(name)
     assert found.name == name
@@ -114,6 +114,21 @@ def test_recorded_arrivals_are_played_at_the_rate_asked_for(tmp_path: Path) -> N
     found = loaded(tmp_path, GOOD[: GOOD.index("trace:")] + trace + "policies: [mead]\n")
     load = found.load(found.parts[0].seed)
     assert load.records / load.duration_s == pytest.approx(20, rel=0.02)
+
+
+def test_recorded_arrivals_of_a_shipped_experiment_are_looked_for_where_the_command_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = experiment.load("mead-bc")
+    with pytest.raises(FogError, match=r"bc_paug89.npz"):
+        found.load(1)
+    np.savez(tmp_path / "bc_paug89.npz", iats=np.random.default_rng(1).exponential(0.003, 10_000))
+    load = found.load(1)
+    assert load.records == 8400
+    assert load.records / load.duration_s == pytest.approx(14.0, rel=0.01)
+    assert {policy.goal.mean for policy in found.policies} == {None, 300.0}
+    assert {policy.goal.p95 for policy in found.policies} == {None, 500.0}
 
 
 def test_options_of_the_command_line_replace_what_the_file_says(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fogctl.experiment import experiment as experiments
-from fogctl.experiment import runner
+from fogctl.experiment import like, runner
 from fogctl.experiment.experiment import Experiment, Part
 from fogctl.experiment.folder import RunFolder
 from fogctl.experiment.load import Load
@@ -61,26 +61,39 @@ class OtherChance(SimPlant):
         return super().open(replace(part, seed=part.seed + 1000), load)
 
 
-def run(
-    folder: Path, policies: tuple[str, ...], kind: type[SimPlant] = SimPlant
-) -> tuple[dict[str, Any], dict[str, list[tuple[float, float]]]]:
-    """Scores by policy, and when each had how many replicas."""
+def run(folder: Path, policies: tuple[str, ...], kind: type[SimPlant] = SimPlant) -> RunFolder:
+    """One day of it."""
     day: Experiment = experiments.load("gesscale-day", kind=Kind.sim, policies=policies, seed=SEED)
     kept = RunFolder(folder)
     with kept.held():
-        manifest = runner.run(day, kind(day, {"nearest": LIVE_DAY}), kept, Silent())
-    metrics = kept.metrics()
-    scores = {part["policy"]: part for part in score(manifest, metrics, kept.events())["parts"]}
+        runner.run(day, kind(day, {"nearest": LIVE_DAY}), kept, Silent())
+    return kept
+
+
+def scored(folder: RunFolder, manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Scores by policy."""
+    parts = score(manifest, folder.metrics(), folder.events())["parts"]
+    return {part["policy"]: part for part in parts}
+
+
+def told(folder: RunFolder) -> tuple[dict[str, Any], dict[str, list[tuple[float, float]]]]:
+    """Scores by policy, and when each had how many replicas."""
+    manifest, metrics = folder.manifest(), folder.metrics()
     steps = {}
     for entry in finished(manifest):
         nearest = series(manifest, entry, metrics)["nearest"]
         steps[str(entry["policy"])] = list(zip(nearest.at_s, nearest.replicas, strict=True))
-    return scores, steps
+    return scored(folder, manifest), steps
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return run(tmp_path_factory.mktemp("day") / "first", ("thr-nlunaware", *OURS))
+
+
+@pytest.fixture(scope="module")
+def first(kept: RunFolder) -> Any:
+    return told(kept)
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -101,7 +114,22 @@ def test_hybrid_needs_less_cpu_than_gesscale_spark(first) -> None:
 
 
 def test_what_single_batches_take_by_chance_decides_nothing(first, tmp_path) -> None:
-    _, other = run(tmp_path / "other", OURS, OtherChance)
+    _, other = told(run(tmp_path / "other", OURS, OtherChance))
     for name in OURS:
         same, _, _ = agreement(first[1][name], other[name], 0.0, 360.0)
         assert same >= AGREEMENT, name
+
+
+def test_the_ideal_that_a_live_run_learns_judges_as_the_truth_does(kept: RunFolder) -> None:
+    """Ten tasks are whole and replicas cold for a minute and more: both must be known of its batches."""
+    manifest = kept.manifest()
+    day = experiments.of_manifest(manifest)
+    learned = like.sustained_like(day, manifest, kept.metrics(), kept.events()).facts()
+    for found, truth in zip(learned["mst"]["nearest"], manifest["mst"]["nearest"], strict=True):
+        assert found == pytest.approx(truth, rel=0.15)
+    exact, judged = scored(kept, manifest), scored(kept, {**manifest, **learned})
+    for name in ("thr-nlunaware", *OURS):
+        for key in ("accuracy_u", "accuracy_u_cpu"):
+            assert judged[name][key] == pytest.approx(exact[name][key], abs=0.05), (name, key)
+        for key in ("accuracy_o", "accuracy_o_cpu"):
+            assert judged[name][key] == pytest.approx(exact[name][key], abs=0.25), (name, key)

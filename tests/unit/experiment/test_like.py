@@ -17,6 +17,7 @@ from fogctl.experiment.folder import RunFolder
 from fogctl.experiment.like import parameters_like
 from fogctl.experiment.sim_plant import SimPlant, parameters_of
 from fogctl.report import page
+from fogctl.testbed.model import Kind, Role
 
 TEXT = """\
 name: shown
@@ -88,6 +89,40 @@ def test_the_same_experiment_simulated_like_it_has_the_same_replicas(shown: RunF
     assert abs(off["relative"]) < 0.1
     with_words = CliRunner().invoke(app, ["compare", shown.name, made.name, "--runs", runs])
     assert "same replicas" in with_words.output
+
+
+def test_it_has_the_nodes_of_the_run_whatever_host_simulates_it(shown: RunFolder) -> None:
+    manifest = shown.manifest()
+    nodes = [{**n, "cores": 0.4} if n["role"] == "edge" else n for n in manifest["testbed"]["nodes"]]
+    manifest["testbed"] = {**manifest["testbed"], "nodes": nodes}
+    again = experiments.of_manifest(manifest, kind=Kind.sim)
+    assert {node.cpu_cores for node in again.testbed.nodes if node.role is Role.edge} == {0.4}
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        (["--like", "shown", "--seed", "7"], "--like takes the run as it was begun, so --seed"),
+        (["--like", "shown", "--kind", "virtual"], "--like takes the run as it was begun, so --kind"),
+        (["--resume", "shown", "--policy", "hybrid"], "--resume takes the run as it was begun, so --policy"),
+        (
+            ["--resume", "shown", "--repetitions", "3", "--seed", "7"],
+            "so --repetitions and --seed cannot be given with it",
+        ),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(shown: RunFolder, given: list[str], refused: str) -> None:
+    with pytest.raises(FogError, match=refused):
+        CliRunner().invoke(app, ["run", *given, "--runs", str(shown.path.parent)], catch_exceptions=False)
+
+
+def test_real_time_stages_teach_nothing_and_it_is_said_why(shown: RunFolder, tmp_path: Path) -> None:
+    text = TEXT.replace("work: 60000", "work: 60000, mode: real-time")
+    folder = RunFolder(tmp_path / "real-time")
+    with folder.held():
+        folder.save_manifest({**shown.manifest(), "config": text})
+    with pytest.raises(FogError, match="in real-time mode there are no batches to learn from"):
+        parameters_like(folder)
 
 
 def test_a_run_that_shows_nothing_teaches_nothing(shown: RunFolder, tmp_path: Path) -> None:

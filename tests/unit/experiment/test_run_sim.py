@@ -196,6 +196,27 @@ def test_latencies_that_are_off_refuse_the_run_with_exit_3_and_nothing_is_replay
     assert folder.manifest()["state"] == "failed"
 
 
+def test_what_may_spoil_the_run_is_said_at_once_and_in_the_report(small: Experiment, tmp_path: Path) -> None:
+    class Busy(SimPlant):
+        def check(self) -> list[str]:
+            return ["the host was 97% busy before the run began"]
+
+    class Listener(Silent):
+        def __init__(self) -> None:
+            super().__init__()
+            self.said: list[str] = []
+
+        def say(self, line: str) -> None:
+            self.said.append(line)
+
+    folder, listener = RunFolder(tmp_path / "run"), Listener()
+    with folder.held():
+        runner.run(small, Busy(small), folder, listener)
+    assert listener.said[0] == "warning: the host was 97% busy before the run began"
+    assert page.write(folder).scores["warnings"] == ["the host was 97% busy before the run began"]
+    assert "the host was 97% busy before the run began" in folder.report_file.read_text()
+
+
 def test_a_full_disk_stops_the_run_in_one_sentence_and_keeps_what_it_has(
     small: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +233,7 @@ def test_a_full_disk_stops_the_run_in_one_sentence_and_keeps_what_it_has(
     with pytest.raises(FogError, match="No space left on device") as stopped:
         run(small, folder)
     assert "--resume" in str(stopped.value)
+    assert folder.manifest()["state"] == "failed"
     assert set(folder.metrics()["policy"].to_pylist()) == {"gesscale-spark"}
     monkeypatch.undo()
     assert run(small, folder)["state"] == "done"
@@ -253,6 +275,8 @@ def test_a_truncated_trace_file_is_named_and_nothing_is_run(tmp_path: Path) -> N
     ran = CliRunner().invoke(app, ["run", str(file), "--runs", str(tmp_path / "runs")])
     assert isinstance(ran.exception, FogError)
     assert "rides.parquet" in str(ran.exception)
+    assert "brought up" not in ran.stderr
+    assert not list((tmp_path / "runs").glob("*/manifest.json"))
 
 
 def test_the_commands_run_report_and_compare(small: Experiment, tmp_path: Path) -> None:

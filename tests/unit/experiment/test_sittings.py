@@ -71,8 +71,50 @@ def test_a_kept_run_is_small_says_nothing_of_its_machine_and_keeps_every_event(t
         folder.keep(tmp_path / "kept")
 
 
+@pytest.mark.parametrize("command", [["report"], ["run", "--like"]])
+def test_what_needs_metrics_is_refused_to_a_copy_and_leaves_it_as_it_is(
+    tmp_path: Path, command: list[str]
+) -> None:
+    record = sitting(tmp_path / "runs" / "story-1", 1, {"slow": 20, "quick": 2}).keep(tmp_path / "kept")
+    before = {file.name: file.read_bytes() for file in record.path.iterdir()}
+    with pytest.raises(FogError, match="is a small copy of a run, without the metrics that this needs"):
+        CliRunner().invoke(app, [*command, str(record.path)], catch_exceptions=False)
+    assert {file.name: file.read_bytes() for file in record.path.iterdir()} == before
+
+
 def test_runs_of_different_experiments_have_no_medians(tmp_path: Path) -> None:
     one, other = (sitting(tmp_path / name, 1, {"slow": 20}) for name in ("one", "other"))
     other.save_manifest({**other.manifest(), "kind": "sim"})
     with pytest.raises(FogError, match="story on sim and story on virtual have no common medians"):
+        compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"config": "name: story\napp: {use: taxi, partitions: 8}\n"}, "differ in app"),
+        ({"config": "name: story\nguard: {max_replicas: 4}\n"}, "differ in app and guard"),
+        ({"testbed": {"nodes": [{"name": "pi1", "role": "edge", "cores": 0.4}]}}, "differ in the nodes' CPU"),
+    ],
+)
+def test_runs_of_different_settings_have_no_medians(
+    tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    one, other = (sitting(tmp_path / name, 1, {"slow": 20}) for name in ("one", "other"))
+    same = "# only words\nseed: 7\nname: story\napp: {use: taxi, partitions: 10}\n"
+    one.save_manifest({**one.manifest(), "config": same})
+    other.save_manifest({**other.manifest(), "config": same.replace("7", "8"), **changed})
+    with pytest.raises(FogError, match=f"runs one and other {said}, so they have no common medians"):
+        compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])
+    other.save_manifest({**one.manifest(), "config": same.replace("7", "8").replace("words", "other words")})
+    [row] = compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])
+    assert row["seeds"] == [1, 1]
+
+
+def test_a_policy_with_other_options_is_another_policy(tmp_path: Path) -> None:
+    one, other = (sitting(tmp_path / name, 1, {"slow": 20}) for name in ("one", "other"))
+    manifest = other.manifest()
+    manifest["parts"] = [{**entry, "options": {"spare": 0.5}} for entry in manifest["parts"]]
+    other.save_manifest(manifest)
+    with pytest.raises(FogError, match="differ in the options of slow"):
         compare.together([(f.name, f.manifest(), f.scores()) for f in (one, other)])

@@ -21,6 +21,7 @@ from fogctl.experiment.experiment import Part, PolicyUse
 from fogctl.experiment.folder import RunFolder
 from fogctl.watch.run_source import RunSource
 from fogctl.watch.terminal import curve, render
+from fogctl.watch.testbed_source import agent_of
 from fogctl.watch.view import View
 from fogctl.watch.web import server
 
@@ -138,6 +139,35 @@ def test_the_browser_shows_nodes_stages_decisions_and_the_agents_death(
     assert "200 records/s need 3 &lt;replicas&gt;" in seen.dom
     assert "the run was killed after 60 s" in seen.dom
     assert "dead" in seen.dom
+
+
+def _told(*whats: tuple[float, str]) -> list[dict[str, object]]:
+    more = {"agent started": {"policy": "hybrid", "every_s": 10.0}}
+    return [{"at_s": at_s, "what": what, "app": "taxi", **more.get(what, {})} for at_s, what in whats]
+
+
+@pytest.mark.parametrize(
+    ("told", "held", "state"),
+    [
+        ([(0.0, "agent started"), (90.0, "decision")], True, "running"),
+        ([(0.0, "agent started"), (90.0, "decision")], False, "running"),  # an experiment's holds no lock
+        ([(0.0, "agent started"), (50.0, "decision")], False, "dead"),
+        ([(0.0, "agent started")], False, "dead"),
+        ([(0.0, "agent started"), (20.0, "decision"), (30.0, "agent stopped")], False, "stopped"),
+        # What happens to the app after its agent was stopped does not make it a dead one.
+        ([(0.0, "agent started"), (20.0, "agent stopped"), (30.0, "restarted")], False, "stopped"),
+        # The next one of an experiment has begun and not decided yet.
+        ([(0.0, "agent started"), (20.0, "decision"), (21.0, "agent stopped"), (80.0, "agent started")],
+         False, "running"),
+    ],
+)  # fmt: skip
+def test_a_testbeds_agent_is_running_stopped_or_dead(
+    told: list[tuple[float, str]], held: bool, state: str
+) -> None:
+    found = agent_of("taxi", _told(*told), held, 100.0)
+    assert found is not None
+    assert (found.policy, found.state) == ("hybrid", state)
+    assert agent_of("logs", _told(*told), held, 100.0) is None
 
 
 def test_a_curve_has_the_shape_of_its_values() -> None:
