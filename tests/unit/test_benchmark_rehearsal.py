@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parent / "placement"))
 
 from paper_ground import PaperGround
 
-from benchmarks import campaign, capacity, placement, placement_live, placement_scaling, scalability
+from benchmarks import campaign, capacity, live, placement, placement_live, placement_scaling, scalability
 from fogctl.agent.events import MemoryLog
 from fogctl.bench.bench_file import Simulated
 from fogctl.bench.simulated import SimulatedSubject
@@ -43,7 +43,7 @@ class PaperMeasure:
         assert values
         assert set(replicas) == {stage.name for stage in app.stages}
         self.apps, self.app = apps, app
-        self.engine = SimulatedStage(1.0, seed=7)
+        self.engine = SimulatedStage(1.0, seed=7, freshness_s=app.stages[-1].freshness_ms / 1000)
 
     def capacity(self) -> float:
         found = self.apps.get(self.app.name)
@@ -141,6 +141,40 @@ def test_plans_from_small_pools_are_tried_on_a_larger_one(tmp_path: Path) -> Non
     found = list(capacity.rows(lines))
     assert [row["held"] for row in found] == [True, True, True], found
     assert capacity.main(["show", str(file), "--plot", str(tmp_path / "c.svg")]) == 0
+
+
+def test_the_estimate_that_is_among_the_reruns_is_not_made_again(tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    assert capacity.main(["measure", "--to", str(file), "--only", "reruns"]) == 0
+    first = campaign.read(file)
+    assert capacity.main(["measure", "--to", str(file), "--only", "explore:nexmark-q1"]) == 0
+    new = campaign.read(file)[len(first) :]
+    assert {line["slots"] for line in new if line["part"] == "trial"} == {1, 3}
+    taken = next(line for line in new if line["part"] == "explore" and line["slots"] == 2)
+    again = next(line for line in first if line["part"] == "reruns" and line["run"] == 0)
+    assert (taken["mst"], taken["stages"]) == (again["mst"], again["stages"])
+
+
+def test_one_plan_is_measured_and_tried_and_told_in_its_guide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, docs = tmp_path / "kept", tmp_path / "docs"
+    (docs / "img").mkdir(parents=True)
+    for told in live.ALL.values():
+        name = told.campaign.name
+        (docs / told.guide).write_text(f"a\n<!-- begin {name} -->\n<!-- end {name} -->\nb\n")
+    only = "capacity:validate:nexmark-q1"
+    assert live.main(["measure", "--to", str(kept), "--only", only]) == 0
+    assert live.main(["show", "--to", str(kept), "--docs", str(docs)]) == 0
+    assert "placement: not measured yet" in capsys.readouterr().out
+    guide = (docs / "planning.md").read_text()
+    (row,) = (line for line in guide.splitlines() if line.startswith("| nexmark-q1 |"))
+    assert row.endswith("| yes |")
+    assert "| nexmark-q5 | –, –, – |" in guide
+    assert "![Capacity plans tried out live](img/capacity-live.svg)" in guide
+    assert "Machine: cpu" in guide
+    assert (docs / "img" / "capacity-live.svg").exists()
+    assert (docs / "placement.md").read_text().count("\n") == 4
 
 
 def test_an_estimate_that_was_stopped_in_the_middle_is_gone_on_with(
