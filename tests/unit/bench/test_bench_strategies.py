@@ -39,10 +39,10 @@ def test_the_figures_of_the_simulated_benchmark_are_those_of_a_run(tmp_path: Pat
 def test_the_thesis_strategy_makes_as_many_experiments_as_a_plain_loop(executed: str, surface: str) -> None:
     execution, sustained = strategies.EXECUTIONS[executed], strategies.SURFACES[surface]
     place = count = 0
-    for load in execution.loads:
+    for amount in execution.loads:
         while place < len(execution.resources):
             count += 1
-            if load <= sustained(execution.resources[place]):
+            if amount <= sustained(execution.resources[place]):
                 break
             place += 1
     (row,) = (
