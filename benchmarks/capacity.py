@@ -50,7 +50,7 @@ OVERLOAD = 1.5
 """How many times more than it sustained is too much, where something is known."""
 FRESHNESS = "3s"
 """What a batch may take, instead of 5 s: the more batches in a look, the surer what it says."""
-PHASES = Phases(25.0, 5.0, 20.0, 40.0, sensitivity=0.05, most_trials=5)
+PHASES = Phases(25.0, 5.0, 20.0, 40.0, sensitivity=0.05, most_trials=5, patience=60)
 """On 40 simulated engines with such batches, plans from three sizes held for five in 38 to 40 of them."""
 RAMP_UP_S, LOOKED_S = 25.0, 60.0
 """Of each rate that a plan is tried at."""

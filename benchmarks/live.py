@@ -11,9 +11,13 @@ far into the guides.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
+import multiprocessing
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +29,8 @@ from benchmarks.command import Campaign, exit_code  # noqa: E402
 from benchmarks.emulated import idle_remarks  # noqa: E402
 from fogctl.errors import FogError  # noqa: E402
 
+STOPPED = (130, 143)
+"""By Ctrl-C, or by a kill."""
 KEPT = ROOT / "docs" / "results" / "live"
 
 
@@ -70,8 +76,26 @@ def measure(chosen: argparse.Namespace) -> int:
         more += ["--dry-run"] if chosen.dry_run else []
         given = ["measure", "--to", str(chosen.to / f"{name}.jsonl"), "--minutes", f"{left:.2f}", *more]
         each = ALL[name].campaign
-        worst = max(worst, each.measure(each.parser().parse_args(given)))
+        asked = each.parser().parse_args(given)
+        code = each.measure(asked) if chosen.dry_run else _apart(functools.partial(each.measure, asked))
+        if code in STOPPED:
+            return code
+        worst = max(worst, code)
     return worst
+
+
+def _apart(run: Callable[[], int]) -> int:
+    """In a process of its own: what one leaves in it, as a JVM and its settings, would be the next one's."""
+    process = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(exit_code(run)))
+    process.start()
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        while process.is_alive():
+            with contextlib.suppress(KeyboardInterrupt):  # it hears of Ctrl-C too, and cleans up
+                process.join()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 1 if process.exitcode is None or process.exitcode < 0 else process.exitcode
 
 
 def chosen_parts(only: Sequence[str] | None) -> dict[str, list[str]]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -235,6 +238,48 @@ def test_a_campaign_named_without_a_part_is_all_of_it() -> None:
         live.chosen_parts(["placements:taxi3"])
 
 
+def test_campaigns_run_in_processes_of_their_own_and_a_stop_ends_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = tmp_path / "began"
+
+    def measured(self: command.Campaign, _: argparse.Namespace) -> int:
+        os.environ["LEFT_BEHIND"] = self.name
+        with began.open("a") as stream:
+            stream.write(f"{self.name} {os.getpid()}\n")
+        if self.name == "placement":
+            raise KeyboardInterrupt
+        return 1 if self.name == "capacity" else 0
+
+    monkeypatch.setattr(command.Campaign, "measure", measured)
+    assert live.main(["measure", "--to", str(tmp_path), "--only", "windows", "--only", "capacity"]) == 1
+    assert "LEFT_BEHIND" not in os.environ
+    assert live.main(["measure", "--to", str(tmp_path)]) == 130
+    names, processes = zip(*(line.split() for line in began.read_text().splitlines()), strict=True)
+    assert names == ("windows", "capacity", "windows", "capacity", "placement")
+    assert len({*processes, str(os.getpid())}) == 6
+
+
+def test_a_kill_reaches_the_campaign_which_may_clean_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(self: command.Campaign, _: argparse.Namespace) -> int:
+        signal.signal(signal.SIGTERM, campaign._terminated)
+        try:
+            time.sleep(0.5)  # the parent minds the signal by then
+            os.kill(os.getppid(), signal.SIGTERM)
+            time.sleep(30)
+        finally:
+            (tmp_path / "cleaned").touch()
+        return 0
+
+    monkeypatch.setattr(command.Campaign, "measure", measured)
+    handler = signal.getsignal(signal.SIGTERM)
+    assert live.main(["measure", "--to", str(tmp_path)]) == 143
+    assert (tmp_path / "cleaned").exists()
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
 def test_mistakes_are_told_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = ["measure", "--to", str(tmp_path), "--only", "capacity:all", "--dry-run"]
     assert command.exit_code(lambda: live.main(given)) == 2
@@ -246,6 +291,38 @@ def test_every_campaign_has_a_place_in_its_guide(name: str) -> None:
     guide = (DOCS / live.ALL[name].guide).read_text(encoding="utf-8")
     assert f"<!-- begin {name} -->" in guide
     assert f"<!-- end {name} -->" in guide
+
+
+def foretold(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert live.main(["measure", "--to", str(folder), "--only", name, "--dry-run"]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", ["placement", "scalability", "windows"])
+def test_the_guides_show_what_a_dry_run_says(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = (DOCS / live.ALL[name].guide).read_text(encoding="utf-8")
+    command = f"$ python benchmarks/live.py measure --only {name} --dry-run"
+    assert "\n".join([command, *foretold(name, tmp_path, capsys), "$ "]) in guide
+
+
+def test_the_minutes_of_the_overview_are_those_foretold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    overview = (DOCS / "benchmarks.md").read_text(encoding="utf-8").partition("## Live campaigns")[2]
+    for name in live.ALL:
+        *parts, whole = foretold(name, tmp_path, capsys)[1:]
+        minutes = [line.rpartition(", ")[2].removesuffix(" min") for line in parts]
+        names = [line.partition(":")[0] for line in parts]
+        same = len(set(minutes)) == 1
+        listed = (
+            f"{', '.join(names)} {minutes[0]} each"
+            if same
+            else ", ".join(map(" ".join, zip(names, minutes, strict=True)))
+        )
+        in_all = whole.removeprefix("in all about ").partition(" ")[0]
+        assert f"| `{name}` | {listed} | {in_all} |" in overview
 
 
 @pytest.mark.parametrize("name", ["placement", "equal"])
