@@ -258,6 +258,18 @@ def lines(costs: dict[tuple[int, int, str], float]) -> Iterator[Line]:
         yield Line(overlaps, rows, 1e6 / native, 1e6 / sliced, chosen, lost, target)
 
 
+def growth(cases: Sequence[Line], method: str) -> tuple[float, float] | None:
+    """How many times more a row costs at the most overlaps than at the fewest: least and most over the rows a
+    slice has; None if nothing was measured at both."""
+    cost = {
+        (line.overlaps, line.rows_per_slice): 1 / getattr(line, f"{method}_rows_per_cpu_s") for line in cases
+    }
+    few, many = min(OVERLAPS), max(OVERLAPS)
+    grown = [cost[many, rows] / cost[few, rows] for rows in ROWS_PER_SLICE
+             if (few, rows) in cost and (many, rows) in cost]  # fmt: skip
+    return (min(grown), max(grown)) if grown else None
+
+
 def report(measured: Sequence[campaign.Line]) -> str:
     """The table as Markdown, what each batch costs besides, and what is not measured yet."""
     rows = [line for line in measured if line["part"] == "rows"]
@@ -267,6 +279,11 @@ def report(measured: Sequence[campaign.Line]) -> str:
     text += ["", f"Rounds: {ROUNDS}, the median counts."]
     text += [f"{lacking} of {lacking + len(rows)} queries: {MISSING}."] if lacking else []
     for method in METHODS:
+        if (span := growth(found(measured), method)) is not None:
+            text.append(
+                f"From {min(OVERLAPS)} to {max(OVERLAPS)} overlaps a row's CPU time grows {span[0]:.1f}- to "
+                f"{span[1]:.1f}-fold, {method}."
+            )
         costs = [line["cpu_ms_per_batch"] for line in measured
                  if line["part"] == "fixed" and line["method"] == method]  # fmt: skip
         said = f"{statistics.median(costs):.0f} ms of CPU" if costs else MISSING
