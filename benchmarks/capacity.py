@@ -51,7 +51,7 @@ OVERLOAD = 1.5
 FRESHNESS = "3s"
 """What a batch may take, instead of 5 s: the more batches in a look, the surer what it says."""
 PHASES = Phases(25.0, 5.0, 20.0, 40.0, sensitivity=0.05, most_trials=5, patience=60)
-"""On 40 simulated engines with such batches, plans from three sizes held for five in 38 to 40 of them."""
+"""How often plans so measured come out as they should on simulated engines: docs/planning.md."""
 RAMP_UP_S, LOOKED_S = 25.0, 60.0
 """Of each rate that a plan is tried at."""
 EACH_S = {"reruns": 450.0, "explore": 410.0, "validate": 110.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from fogctl.config import testbed
 from fogctl.errors import FogError
 from fogctl.placement.profile import Profile, StageProfile
 from fogctl.planner import live_lab
+from fogctl.planner.estimator import estimate, judged
 from fogctl.planner.measure import StageSeen, Window
 from fogctl.planner.simulated import SimulatedStage
 from fogctl.runtime import operate
@@ -141,6 +143,38 @@ def test_plans_from_small_pools_are_tried_on_a_larger_one(tmp_path: Path) -> Non
     found = list(capacity.rows(lines))
     assert [row["held"] for row in found] == [True, True, True], found
     assert capacity.main(["show", str(file), "--plot", str(tmp_path / "c.svg")]) == 0
+
+
+def tried(jitter: float, seed: int) -> bool:
+    """Whether what a plan from three sizes of an engine promises of five is sustained, and 150 % of it not."""
+
+    def engine(nodes: int) -> SimulatedStage:
+        return SimulatedStage(55.0 * nodes, freshness_s=3.0, jitter=jitter, seed=100 * seed + nodes)
+
+    lines: list[dict[str, Any]] = []
+    for nodes in capacity.SMALL:
+        first_rate = capacity.too_much(lines, "nexmark-q1", nodes)
+        mst = estimate(engine(nodes), first_rate, capacity.PHASES).mst
+        lines.append({"part": "explore", "app": "nexmark-q1", "slots": nodes, "mst": mst})
+    promised = capacity.promise(lines, "nexmark-q1")
+    assert promised is not None
+    larger, held = engine(capacity.LARGE), {}
+    larger.run(0.5 * promised, capacity.PHASES.warm_up_s)
+    for percent in capacity.PERCENT:
+        rate = promised * percent / 100
+        larger.run(rate, capacity.RAMP_UP_S)
+        held[percent] = judged(larger.run(rate, capacity.LOOKED_S), rate, 0.95).sustained
+    return held[100] and not held[150]
+
+
+@pytest.mark.parametrize("jitter", [0.05, 0.15])
+def test_trials_of_plans_end_as_they_should_as_often_as_the_guide_says(jitter: float) -> None:
+    assert capacity.FRESHNESS == "3s"
+    share = sum(tried(jitter, seed) for seed in range(5000, 5060)) / 60
+    guide = " ".join((Path(__file__).parents[2] / "docs" / "planning.md").read_text(encoding="utf-8").split())
+    found = re.search(rf"for (\d+) % (?:of the plans )?if (?:batches vary )?by {100 * jitter:.0f} %", guide)
+    assert found is not None
+    assert share == pytest.approx(int(found[1]) / 100, abs=0.02)
 
 
 def test_the_estimate_that_is_among_the_reruns_is_not_made_again(tmp_path: Path) -> None:
