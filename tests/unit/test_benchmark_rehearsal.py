@@ -146,7 +146,7 @@ def test_plans_from_small_pools_are_tried_on_a_larger_one(tmp_path: Path) -> Non
 
 
 def tried(jitter: float, seed: int) -> bool:
-    """Whether what a plan from three sizes of an engine promises of five is sustained, and 150 % of it not."""
+    """Whether what a plan from three sizes promises of five is sustained, and half more is not."""
 
     def engine(nodes: int) -> SimulatedStage:
         return SimulatedStage(55.0 * nodes, freshness_s=3.0, jitter=jitter, seed=100 * seed + nodes)
