@@ -5,13 +5,13 @@
 
 Parts: `calibrate` (profiles, and the input that the others use), `taxi3` and `nexmark-q5` (ten seeds each at
 a fixed input), `together` (both apps in one plan, and one after the other), `scale` (CAPSys, section 6.4).
+What a part needs of `calibrate` is measured before it.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import json
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +23,13 @@ sys.path[0:1] = [str(ROOT)]
 
 from benchmarks import campaign  # noqa: E402
 from benchmarks.campaign import MISSING, Line, Part  # noqa: E402
-from benchmarks.report import placed as between_markers  # noqa: E402
+from benchmarks.command import Campaign, exit_code  # noqa: E402
 
 PLACES = ("auto", "spread", "pack", "random")
 TOGETHER = (*PLACES, "auto-in-turn")
 SEEDS = 10
 APPS = ("taxi3", "nexmark-q5")
-EACH_S = {"calibrate": 230.0, "taxi3": 55.0, "nexmark-q5": 50.0, "together": 80.0, "scale": 360.0}
+EACH_S = {"calibrate": 230.0, "taxi3": 48.0, "nexmark-q5": 43.0, "together": 73.0, "scale": 310.0}
 SET_UP_S = 60.0
 
 
@@ -38,8 +38,9 @@ def keys(part: str) -> tuple[campaign.Key, ...]:
     if part == "calibrate":
         return tuple({"app": app} for app in APPS)
     places, rounds = (TOGETHER, 2) if part == "together" else (PLACES, 1 if part == "scale" else SEEDS)
+    own = {} if part == "together" else {"app": APPS[0] if part == "scale" else part}
     return tuple(
-        {"place": places[(first + turn) % len(places)], "seed": turn}
+        {**own, "place": places[(first + turn) % len(places)], "seed": turn}
         for turn in range(rounds)
         for first in range(len(places))
     )
@@ -194,26 +195,24 @@ def _slots(command: argparse.ArgumentParser) -> None:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is missing, or show what there is."""
-    chosen = campaign.parser("Placements compared on live runs.", tuple(EACH_S), _slots).parse_args(arguments)
-    if chosen.command == "measure":
-        asked = {"campaign": "placement", "version": 1, "slots": chosen.slots}
-        return campaign.measure(parts(chosen.slots), chosen.to, asked, chosen, "placement.py")
-    lines = campaign.read(chosen.file)
-    if chosen.plot is not None:
-        draw(lines, chosen.plot)
-    if chosen.markdown is not None:
-        before = chosen.markdown.read_text(encoding="utf-8") if chosen.markdown.is_file() else ""
-        text = between_markers(report(lines), "placement", before)
-        chosen.markdown.write_text(text, encoding="utf-8")
-    if chosen.output == "json":
-        every = [row for app in APPS for part in (app, "together") for row in compared(lines, part, app)]
-        print(json.dumps({"compared": every, "scaled": list(scaled(lines))}, indent=2))
-    else:
-        print(report(lines))
-    return 0
+def data(lines: Sequence[Line]) -> dict[str, Any]:
+    """Every row, for programs."""
+    every = [row for app in APPS for part in (app, "together") for row in compared(lines, part, app)]
+    return {"compared": every, "scaled": list(scaled(lines))}
 
+
+CAMPAIGN = Campaign(
+    name="placement",
+    about="Placements compared on live runs",
+    names=tuple(EACH_S),
+    parts=lambda chosen: parts(chosen.slots),
+    asked=lambda chosen: {"campaign": "placement", "version": 2, "slots": chosen.slots},
+    report=report,
+    data=data,
+    draw=draw,
+    more=_slots,
+)
+main = CAMPAIGN.main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

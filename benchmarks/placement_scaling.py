@@ -35,8 +35,9 @@ def scale(keys: Sequence[Key], notes: Notes, each_s: float, slots: int) -> None:
     line = notes.find("calibrate", {"app": TAXI3.name}) or {}
     low, high = (share * line["capacity_per_s"] for share in (LOW, HIGH))
     one = dict.fromkeys(TAXI3.replicas, 1)
-    for key in keys:
-        with bench({TAXI3.name: line["profile"]}, slots) as here:
+    with bench({TAXI3.name: line["profile"]}, slots) as here:
+        for key in keys:
+            here.clear()
             here.deploy([TAXI3], here.plan([TAXI3], Strategy(key["place"]), key["seed"], one))
             keep(here.apps.ground.folder, here.profiles[TAXI3.name])
             log = MemoryLog()

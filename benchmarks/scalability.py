@@ -10,7 +10,6 @@ experiments: what one has found out, the other does not measure again.
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -22,7 +21,7 @@ sys.path[0:1] = [str(ROOT)]
 
 from benchmarks import campaign  # noqa: E402
 from benchmarks.campaign import MISSING, Key, Line, Notes, Part  # noqa: E402
-from benchmarks.report import placed as between_markers  # noqa: E402
+from benchmarks.command import Campaign, exit_code  # noqa: E402
 from fogctl.bench.bench_file import Metric  # noqa: E402
 from fogctl.bench.live import LiveSubject  # noqa: E402
 from fogctl.bench.load import Case, asking, load  # noqa: E402
@@ -64,10 +63,9 @@ def measured(name: str, each_s: float, keys: Sequence[Key], notes: Notes) -> Non
                 known = _find(notes.lines, name, load, resources)
                 if known is None:
                     known = asdict(make(case, subject, load, int(resources)))
-                    line = {"part": "experiment", "of": name, **known}
-                    notes.journal.add(line)
-                    notes.lines.append(line)
-                    campaign.told(f"{name}: load {load:g} on {resources:g}: {known['sustained']}")
+                    word = "sustained" if known["sustained"] else "not sustained"
+                    campaign.told(f"{name}: load {load:g} on {resources:g}: {word}")
+                    notes.keep({"part": "experiment", "of": name, **known})
                 return bool(known["sustained"])
 
             for key in keys:
@@ -162,30 +160,30 @@ def draw(lines: Sequence[Line], file: Path) -> None:
     save(figure, file)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is missing, or show what there is."""
-    chosen = campaign.parser("UC1 to UC4 and OSPBench, live and in small.", NAMES).parse_args(arguments)
-    if chosen.command == "measure":
-        asked = {"campaign": "scalability", "version": 1, "cases": {name: load(name).asked for name in NAMES}}
-        return campaign.measure(parts(), chosen.to, asked, chosen, "scalability.py")
-    lines = campaign.read(chosen.file)
-    if chosen.plot is not None:
-        draw(lines, chosen.plot)
-    if chosen.markdown is not None:
-        before = chosen.markdown.read_text(encoding="utf-8") if chosen.markdown.is_file() else ""
-        text = between_markers(report(lines), "scalability", before)
-        chosen.markdown.write_text(text, encoding="utf-8")
-    if chosen.output == "json":
-        found = {name: {m.value: outcome(lines, name, m) for m in Metric} for name in NAMES}
-        plain = {
-            name: {metric: None if each is None else dict(each.answers) for metric, each in both.items()}
-            for name, both in found.items()
-        }
-        print(json.dumps(plain, indent=2))
-    else:
-        print(report(lines))
-    return 0
+def data(lines: Sequence[Line]) -> dict[str, Any]:
+    """The answers, for programs; None where an experiment is missing."""
+    found = {name: {metric.value: outcome(lines, name, metric) for metric in Metric} for name in NAMES}
+    return {
+        name: {metric: None if each is None else dict(each.answers) for metric, each in both.items()}
+        for name, both in found.items()
+    }
 
+
+CAMPAIGN = Campaign(
+    name="scalability",
+    about="UC1 to UC4 and OSPBench, live and in small",
+    names=NAMES,
+    parts=lambda _: parts(),
+    asked=lambda _: {
+        "campaign": "scalability",
+        "version": 1,
+        "cases": {name: load(name).asked for name in NAMES},
+    },
+    report=report,
+    data=data,
+    draw=draw,
+)
+main = CAMPAIGN.main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

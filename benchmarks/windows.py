@@ -13,7 +13,6 @@ compiled Spark. The exit code of `show` is 1 if a target is missed.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
@@ -32,7 +31,7 @@ from fogapps import windows  # noqa: E402
 
 from benchmarks import campaign  # noqa: E402
 from benchmarks.campaign import MISSING, Key, Notes, Part  # noqa: E402
-from benchmarks.report import placed as between_markers  # noqa: E402
+from benchmarks.command import Campaign, exit_code  # noqa: E402
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,17 +66,6 @@ class Measured:
     method: str
     round: int
     cpu_us_per_row: float
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what is missing, or show what there is."""
-    chosen = campaign.parser("Native and sliced windows: rows per CPU second.", tuple(EACH_S)).parse_args(
-        arguments
-    )
-    if chosen.command == "measure":
-        asked = {"campaign": "windows", "version": 2, "rows": ROWS, "slices": SLICES}
-        return campaign.measure(parts(), chosen.to, asked, chosen, "windows.py", emulates=False)
-    return show(chosen.file, chosen.output, chosen.plot, chosen.markdown)
 
 
 def parts() -> tuple[Part, ...]:
@@ -270,15 +258,32 @@ def lines(costs: dict[tuple[int, int, str], float]) -> Iterator[Line]:
         yield Line(overlaps, rows, 1e6 / native, 1e6 / sliced, chosen, lost, target)
 
 
+def growth(cases: Sequence[Line], method: str) -> tuple[float, float] | None:
+    """How many times more a row costs at the most overlaps than at the fewest: least and most over the rows a
+    slice has; None if nothing was measured at both."""
+    cost = {
+        (line.overlaps, line.rows_per_slice): 1 / getattr(line, f"{method}_rows_per_cpu_s") for line in cases
+    }
+    few, many = min(OVERLAPS), max(OVERLAPS)
+    grown = [cost[many, rows] / cost[few, rows] for rows in ROWS_PER_SLICE
+             if (few, rows) in cost and (many, rows) in cost]  # fmt: skip
+    return (min(grown), max(grown)) if grown else None
+
+
 def report(measured: Sequence[campaign.Line]) -> str:
     """The table as Markdown, what each batch costs besides, and what is not measured yet."""
     rows = [line for line in measured if line["part"] == "rows"]
     heads = "| overlaps | rows per slice and key | native rows/CPU s | sliced | × | auto | auto loses |"
-    text = [heads, "|---|---|---|---|---|---|---|", *(str(line) for line in lines(medians(_queries(rows))))]
+    text = [heads, "|---|---|---|---|---|---|---|", *(str(line) for line in found(measured))]
     lacking = len(CASES) * len(METHODS) * ROUNDS - len(rows)
     text += ["", f"Rounds: {ROUNDS}, the median counts."]
     text += [f"{lacking} of {lacking + len(rows)} queries: {MISSING}."] if lacking else []
     for method in METHODS:
+        if (span := growth(found(measured), method)) is not None:
+            text.append(
+                f"From {min(OVERLAPS)} to {max(OVERLAPS)} overlaps a row's CPU time grows {span[0]:.1f}- to "
+                f"{span[1]:.1f}-fold, {method}."
+            )
         costs = [line["cpu_ms_per_batch"] for line in measured
                  if line["part"] == "fixed" and line["method"] == method]  # fmt: skip
         said = f"{statistics.median(costs):.0f} ms of CPU" if costs else MISSING
@@ -286,24 +291,16 @@ def report(measured: Sequence[campaign.Line]) -> str:
     return "\n".join(text) + "\n"
 
 
-def show(file: Path, output: str, plot: Path | None, markdown: Path | None) -> int:
-    """The table of what was measured, what `auto` would lose, and whether the targets are met."""
-    measured = campaign.read(file)
-    costs = medians(_queries([line for line in measured if line["part"] == "rows"]))
-    found = list(lines(costs))
-    if output == "json":
-        print(json.dumps([{**asdict(line), "ratio": line.ratio} for line in found], indent=2))
-    else:
-        print(report(measured))
-    if markdown is not None:
-        before = markdown.read_text(encoding="utf-8") if markdown.is_file() else ""
-        markdown.write_text(between_markers(report(measured), "windows", before), encoding="utf-8")
-    missed = [line for line in found if not line.met]
-    for line in missed:
-        print(f"missed: {line.overlaps} overlaps, {line.rows_per_slice} rows", file=sys.stderr)
-    if plot is not None:
-        _draw(costs, plot)
-    return 1 if missed else 0
+def found(measured: Sequence[campaign.Line]) -> list[Line]:
+    """The cases of the table."""
+    return list(lines(medians(_queries([line for line in measured if line["part"] == "rows"]))))
+
+
+def missed(measured: Sequence[campaign.Line]) -> list[str]:
+    """Cases that miss a target."""
+    return [
+        f"{line.overlaps} overlaps, {line.rows_per_slice} rows" for line in found(measured) if not line.met
+    ]
 
 
 def medians(measured: Sequence[Measured]) -> dict[tuple[int, int, str], float]:
@@ -314,12 +311,13 @@ def medians(measured: Sequence[Measured]) -> dict[tuple[int, int, str], float]:
     return {case: statistics.median(costs) for case, costs in found.items()}
 
 
-def _draw(costs: dict[tuple[int, int, str], float], file: Path) -> None:
+def draw(measured: Sequence[campaign.Line], file: Path) -> None:
     """CPU a row over the overlaps: what demand does, with both methods."""
     from matplotlib.figure import Figure
 
     from fogctl.planner.picture import save
 
+    costs = medians(_queries([line for line in measured if line["part"] == "rows"]))
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     shades = {2: "#9ecae1", 17: "#4292c6", 200: "#08306b"}
@@ -343,5 +341,19 @@ def _queries(rows: Sequence[campaign.Line]) -> list[Measured]:
     return [Measured(**{field.name: line[field.name] for field in fields(Measured)}) for line in rows]
 
 
+CAMPAIGN = Campaign(
+    name="windows",
+    about="CPU time of a row over the overlaps",
+    names=tuple(EACH_S),
+    parts=lambda _: parts(),
+    asked=lambda _: {"campaign": "windows", "version": 2, "rows": ROWS, "slices": SLICES},
+    report=report,
+    data=lambda measured: [{**asdict(line), "ratio": line.ratio} for line in found(measured)],
+    draw=draw,
+    missed=missed,
+    emulates=False,
+)
+main = CAMPAIGN.main
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

@@ -48,5 +48,9 @@ class ChangeInterruptedError(FogError):
     """Ctrl-C came while something was being changed, and what had been begun was undone."""
 
 
+class LoadInterruptedError(FogError):
+    """Ctrl-C came while an app was loaded; what was sent until then is acknowledged."""
+
+
 class NoAnswerError(FogError):
     """Whoever should answer does not at the moment and may come back: an API server that restarts."""

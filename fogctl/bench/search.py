@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -39,6 +40,8 @@ class Made:
     repetition: int
     sustained: bool
     reasons: tuple[str, ...]
+    seen: Mapping[str, Any] | None = None
+    """The window that was judged, as plain data: rates, and the lag sample by sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +178,8 @@ def make(case: Case, subject: Subject, load: float, resources: int, repetition: 
         )
     judged = judge(window, rate, case.benchmark.slos)
     reasons = tuple(f"{each.kind}: {each.reason}" for each in judged)
-    return Made(load, resources, repetition, all(each.met for each in judged), reasons)
+    seen = json.loads(json.dumps(asdict(window)))
+    return Made(load, resources, repetition, all(each.met for each in judged), reasons, seen)
 
 
 def counts(execution: ExecutionFile, answers: Mapping[float, float | None]) -> dict[str, int]:

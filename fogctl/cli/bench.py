@@ -91,7 +91,9 @@ def run(
     def say(text: str) -> None:
         console.print(text, highlight=False, soft_wrap=True)
 
-    outcome = search(case, _subject(case, say), Journal(folder / JOURNAL), say=say)
+    subject = _subject(case, say)
+    say(_forecast(case, folder)[1])
+    outcome = search(case, subject, Journal(folder / JOURNAL), say=say)
     _tell(case.benchmark, outcome, plot, output)
 
 

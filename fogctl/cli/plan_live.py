@@ -93,11 +93,11 @@ def measure(
 
     _finite("--first-rate", first_rate)
     phases = _phases(warm_up, cool_down, ramp_up, observe, sensitivity, trials)
+    least_s = phases.warm_up_s + min(2, phases.most_trials) * phases.trial_s
+    forecast = f"one estimate, {least_s / 60:,.0f} to {phases.most_s / 60:,.0f} min, deploying apart"
     if dry_run:
         require_measurable(app, keys, options)
-        least_s = phases.warm_up_s + min(2, phases.most_trials) * phases.trial_s
-        took = f"{least_s / 60:,.0f} to {phases.most_s / 60:,.0f} min"
-        emit(output, {"least_s": least_s, "most_s": phases.most_s}, f"one estimate, {took}, deploying apart")
+        emit(output, {"least_s": least_s, "most_s": phases.most_s}, forecast)
         return
     with tempfile.TemporaryDirectory(prefix="fog-plan-") as folder:
         place = place_of(app, nodes, keys, options, testbed, Path(folder), injectors)
@@ -110,6 +110,7 @@ def measure(
         if to is not None:
             asked = place.asked | {"phases": dataclasses.asdict(phases), "first_rate": first_rate}
             repeats = Repeats.open(Journal(to / TRIALS), asked)
+        place.say(forecast if place.nodes else f"{forecast}; but time is simulated")
         with _keeping(to and to / TRIALS), place.whole(len(repeats.finished) if repeats else 0) as live:
             found = estimate(
                 live,
@@ -287,15 +288,27 @@ def _tell(app: str, found: Estimate, all_found: Sequence[float], output: Format)
     apart = spread(all_found)
     data: dict[str, Any] = {"app": app, **dataclasses.asdict(found), "error": found.error}
     data |= {"estimates": list(all_found), "spread": apart}
+    data["stages"] = [
+        dataclasses.asdict(stage) | {"true_rate_per_s": stage.true_rate_per_s} for stage in found.stages
+    ]
+    stages = [
+        (
+            stage.name,
+            stage.tasks,
+            f"{stage.rate_per_s:,.4g}",
+            f"{stage.busyness:.0%}",
+            f"{stage.true_rate_per_s:,.4g}",
+        )
+        for stage in found.stages
+    ]
     said = [f"{app} sustains {found.mst:,.4g} records/s; {above}"]
     if apart is not None:
         each = ", ".join(f"{one:,.4g}" for one in all_found)
         said.append(f"{len(all_found)} estimates: {each}; greatest less least is {apart:.1%} of their median")
-    emit(
-        output,
-        data,
-        table(None, ("rate /s", "processed /s", "sustained", "why"), rows),
-        *said,
-    )
+    shown = [table(None, ("rate /s", "processed /s", "sustained", "why"), rows)]
+    if stages:
+        heads = ("stage", "tasks", "takes in /s", "busy", "a task always busy /s")
+        shown.append(table(None, heads, stages))
+    emit(output, data, *shown, *said)
     if not found.mst:
         raise FogError("no rate was sustained", hint="give a lower --first-rate", exit_code=REFUSED)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fogctl.errors import FAILED, FogError
+from fogctl.errors import FAILED, LoadInterruptedError
 from fogctl.inject import Injected, Load, inject
 from fogctl.inject.senders import best
 from fogctl.metrics.batch import Batch, read_batch
@@ -47,7 +47,7 @@ class LiveMeasure:
         injected_per_s = rate_per_s if done.kept_up else done.records_per_s
         window = window_of(looks, self._stages(), sources, done.limited_by, injected_per_s)
         if done.limited_by is None and done.records < load.records:
-            raise FogError("interrupted", exit_code=FAILED)
+            raise LoadInterruptedError("interrupted", exit_code=FAILED)
         return window
 
     def _inject(self, load: Load, look: Callable[[int], None]) -> Injected:

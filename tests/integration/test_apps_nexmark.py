@@ -243,7 +243,7 @@ def test_uc2_downsamples(spark: SparkSession, tmp_path: Path, taken: list[Readin
     assert same(streamed(spark, tmp_path, "uc2", "downsample", given, LAST_READING), wanted)
 
 
-@pytest.mark.parametrize(("size_s", "slide_s"), [(300, 60), (30, 1)])
+@pytest.mark.parametrize(("size_s", "slide_s"), [(300, 60), (30, 1), (1200, 60), (2_592_000, 86_400)])
 def test_uc3_aggregates_by_hour_of_the_day(
     spark: SparkSession, taken: list[Reading], size_s: int, slide_s: int
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ sys.path.append(str(Path(__file__).parent / "placement"))
 
 from paper_ground import PaperGround
 
-from benchmarks import campaign, capacity, placement, placement_live, placement_scaling, scalability
+from benchmarks import campaign, capacity, live, placement, placement_live, placement_scaling, scalability
 from fogctl.agent.events import MemoryLog
 from fogctl.bench.bench_file import Simulated
 from fogctl.bench.simulated import SimulatedSubject
@@ -23,6 +24,7 @@ from fogctl.config import testbed
 from fogctl.errors import FogError
 from fogctl.placement.profile import Profile, StageProfile
 from fogctl.planner import live_lab
+from fogctl.planner.estimator import estimate, judged
 from fogctl.planner.measure import StageSeen, Window
 from fogctl.planner.simulated import SimulatedStage
 from fogctl.runtime import operate
@@ -43,7 +45,7 @@ class PaperMeasure:
         assert values
         assert set(replicas) == {stage.name for stage in app.stages}
         self.apps, self.app = apps, app
-        self.engine = SimulatedStage(1.0, seed=7)
+        self.engine = SimulatedStage(1.0, seed=7, freshness_s=app.stages[-1].freshness_ms / 1000)
 
     def capacity(self) -> float:
         found = self.apps.get(self.app.name)
@@ -141,6 +143,72 @@ def test_plans_from_small_pools_are_tried_on_a_larger_one(tmp_path: Path) -> Non
     found = list(capacity.rows(lines))
     assert [row["held"] for row in found] == [True, True, True], found
     assert capacity.main(["show", str(file), "--plot", str(tmp_path / "c.svg")]) == 0
+
+
+def tried(jitter: float, seed: int) -> bool:
+    """Whether what a plan from three sizes promises of five is sustained, and half more is not."""
+
+    def engine(nodes: int) -> SimulatedStage:
+        return SimulatedStage(55.0 * nodes, freshness_s=3.0, jitter=jitter, seed=100 * seed + nodes)
+
+    lines: list[dict[str, Any]] = []
+    for nodes in capacity.SMALL:
+        first_rate = capacity.too_much(lines, "nexmark-q1", nodes)
+        mst = estimate(engine(nodes), first_rate, capacity.PHASES).mst
+        lines.append({"part": "explore", "app": "nexmark-q1", "slots": nodes, "mst": mst})
+    promised = capacity.promise(lines, "nexmark-q1")
+    assert promised is not None
+    larger, held = engine(capacity.LARGE), {}
+    larger.run(0.5 * promised, capacity.PHASES.warm_up_s)
+    for percent in capacity.PERCENT:
+        rate = promised * percent / 100
+        larger.run(rate, capacity.RAMP_UP_S)
+        held[percent] = judged(larger.run(rate, capacity.LOOKED_S), rate, 0.95).sustained
+    return held[100] and not held[150]
+
+
+@pytest.mark.parametrize("jitter", [0.05, 0.15])
+def test_trials_of_plans_end_as_they_should_as_often_as_the_guide_says(jitter: float) -> None:
+    assert capacity.FRESHNESS == "3s"
+    share = sum(tried(jitter, seed) for seed in range(5000, 5060)) / 60
+    guide = " ".join((Path(__file__).parents[2] / "docs" / "planning.md").read_text(encoding="utf-8").split())
+    found = re.search(rf"for (\d+) % (?:of the plans )?if (?:batches vary )?by {100 * jitter:.0f} %", guide)
+    assert found is not None
+    assert share == pytest.approx(int(found[1]) / 100, abs=0.02)
+
+
+def test_the_estimate_that_is_among_the_reruns_is_not_made_again(tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    assert capacity.main(["measure", "--to", str(file), "--only", "reruns"]) == 0
+    first = campaign.read(file)
+    assert capacity.main(["measure", "--to", str(file), "--only", "explore:nexmark-q1"]) == 0
+    new = campaign.read(file)[len(first) :]
+    assert {line["slots"] for line in new if line["part"] == "trial"} == {1, 3}
+    taken = next(line for line in new if line["part"] == "explore" and line["slots"] == 2)
+    again = next(line for line in first if line["part"] == "reruns" and line["run"] == 0)
+    assert (taken["mst"], taken["stages"]) == (again["mst"], again["stages"])
+
+
+def test_one_plan_is_measured_and_tried_and_told_in_its_guide(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, docs = tmp_path / "kept", tmp_path / "docs"
+    (docs / "img").mkdir(parents=True)
+    for told in live.ALL.values():
+        name = told.campaign.name
+        (docs / told.guide).write_text(f"a\n<!-- begin {name} -->\n<!-- end {name} -->\nb\n")
+    only = "capacity:validate:nexmark-q1"
+    assert live.main(["measure", "--to", str(kept), "--only", only]) == 0
+    assert live.main(["show", "--to", str(kept), "--docs", str(docs)]) == 0
+    assert "placement: not measured yet" in capsys.readouterr().out
+    guide = (docs / "planning.md").read_text()
+    (row,) = (line for line in guide.splitlines() if line.startswith("| nexmark-q1 |"))
+    assert row.endswith("| yes |")
+    assert "| nexmark-q5 | –, –, – |" in guide
+    assert "![Capacity plans tried out live](img/capacity-live.svg)" in guide
+    assert "Machine: cpu" in guide
+    assert (docs / "img" / "capacity-live.svg").exists()
+    assert (docs / "placement.md").read_text().count("\n") == 4
 
 
 def test_an_estimate_that_was_stopped_in_the_middle_is_gone_on_with(

@@ -55,6 +55,25 @@ def test_the_table_has_the_medians_and_a_target_that_is_missed_fails(
     assert line["ratio"] == pytest.approx(30.1 / 20.1)
 
 
+def test_how_cost_grows_with_the_overlaps_is_told_for_each_method() -> None:
+    costs = {
+        (overlaps, rows, method): 10.0 * (overlaps if method == "native" else 1 + overlaps / rows)
+        for overlaps, rows in bench.CASES
+        for method in bench.METHODS
+    }
+    cases = list(bench.lines(costs))
+    assert bench.growth(cases, "native") == pytest.approx((60, 60))
+    assert bench.growth(cases, "sliced") == pytest.approx(((1 + 60 / 500) / (1 + 1 / 500), 31 / 1.5))
+    assert bench.growth([case for case in cases if case.overlaps > 1], "native") is None
+    measured = [
+        {"part": "rows", "overlaps": o, "rows_per_slice": r, "method": m, "round": 0, "cpu_us_per_row": cost}
+        for (o, r, m), cost in costs.items()
+    ]
+    assert "From 1 to 60 overlaps a row's CPU time grows 60.0- to 60.0-fold, native." in bench.report(
+        measured
+    )
+
+
 def test_overlaps_from_1_to_60_and_2_to_500_rows_are_foretold(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

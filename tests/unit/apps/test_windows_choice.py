@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from fogapps.windows import Aggregate, Hop, choose, cost_ratio
+from fogapps.windows_options import hop
+
+from fogctl.runtime import app as apps
+from fogctl.runtime.app_options import with_options
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +49,25 @@ def test_an_aggregate_says_what_it_needs() -> None:
         Aggregate("mean")
     with pytest.raises(ValueError, match='not "median"'):
         Aggregate("median", "x")  # type: ignore[arg-type]
+
+
+UC3 = {(2_592_000, 86_400): 30, (300, 60): 5, (30, 1): 30, (1200, 60): 20}
+OSPBENCH = {(600, 120): 5, (300, 60): 5, (300, 15): 20, (150, 30): 5}
+
+
+@pytest.mark.parametrize(("app", "windows"), [("uc3", UC3), ("ospbench", OSPBENCH)])
+def test_the_thesis_windows_are_options_of_the_apps_and_named_where_readers_look(
+    app: str, windows: dict[tuple[int, int], int]
+) -> None:
+    (stage,) = apps.load(app).stages
+    guide = " ".join((DOCS / "nexmark.md").read_text(encoding="utf-8").split())
+    assert ", ".join(f"{size}/{slide}" for size, slide in windows) in guide
+    for (size_s, slide_s), overlaps in windows.items():
+        given = [f"{stage.name}.window_s={size_s}", f"{stage.name}.slide_s={slide_s}"]
+        options = dict(with_options(apps.load(app), given).stages[0].options)
+        asked = hop(options, 1.0, 1.0)
+        assert (asked.size_s, asked.slide_s, asked.overlaps) == (size_s, slide_s, overlaps)
+        assert asked.slice_us == asked.slide_us, "each is made of whole slices"
 
 
 def test_windows_without_overlap_are_never_sliced() -> None:

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from fogctl.bench.bench_file import BenchmarkFile, ExecutionFile, Metric, Strategy
+from fogctl.bench.bench_file import BenchmarkFile, ExecutionFile, Metric, Simulated, Strategy
 from fogctl.bench.data import require_data
 from fogctl.bench.live import by_arrival
 from fogctl.bench.load import Case, asking, load, shipped
+from fogctl.bench.objectives import judge
 from fogctl.bench.search import bounds, counts, run
 from fogctl.bench.simulated import SimulatedSubject
 from fogctl.cli.bench import app
@@ -166,6 +167,32 @@ def test_a_killed_run_goes_on_and_makes_nothing_twice(tmp_path: Path) -> None:
     assert third.made == []
 
 
+def test_an_experiment_is_kept_with_its_lag_so_that_it_can_be_judged_again(tmp_path: Path) -> None:
+    this, journal = case(), Journal(tmp_path / "j")
+    made = run(
+        this, SimulatedSubject(Simulated(rate_of_one=1000), this.benchmark.load, 1), journal
+    ).experiments
+    lines = journal.read()[1]
+    assert len(lines) == len(made) > 3
+    for line in lines:
+        seen = Window(**line["seen"])
+        assert len(seen.lags) == len(seen.times_s) == this.execution.duration
+        again = judge(seen, this.benchmark.load.rate_per_s(line["load"]), this.benchmark.slos)
+        assert [f"{each.kind}: {each.reason}" for each in again] == line["reasons"]
+        assert all(each.met for each in again) == line["sustained"]
+
+
+def test_experiments_kept_without_their_lag_are_read_too(tmp_path: Path) -> None:
+    this, file = case(), tmp_path / "j"
+    whole = run(this, Known(), Journal(file))
+    head, *lines = map(json.loads, file.read_text().splitlines())
+    older = [head, *({name: value for name, value in line.items() if name != "seen"} for line in lines)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in older))
+    again = Known()
+    assert run(this, again, Journal(file)).answers == whole.answers
+    assert again.made == []
+
+
 def test_other_loads_do_not_go_into_the_same_folder(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     run(case(), Known(), journal)
@@ -232,6 +259,7 @@ def test_commands_run_show_and_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "bench-probe").exists()
     made = CliRunner().invoke(app, ["run", file, "-o", "json"], catch_exceptions=False)
     data = json.loads(made.stdout)
+    assert made.stderr.startswith("probe: 2 to 3 experiments of 5 min"), "its cost comes first"
     assert [each["answer"] for each in data["answers"]] == [1, 2]
     shown = CliRunner().invoke(
         app, ["show", "bench-probe", "--plot", "demand.svg", "-o", "json"], catch_exceptions=False

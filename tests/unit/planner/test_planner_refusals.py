@@ -92,6 +92,21 @@ def test_a_slow_injector_ends_an_estimate_which_keeps_its_trials(
     assert (len(found["estimates"]), found["spread"]) == (1, None)
 
 
+def test_stages_are_told_as_they_were_at_the_highest_rate_sustained() -> None:
+    found = run(*MEASURE)
+    best = max(
+        (trial for trial in found["trials"] if trial["sustained"]), key=lambda trial: trial["rate_per_s"]
+    )
+    assert len(found["stages"]) > 1
+    for stage, seen in zip(found["stages"], best["stages"], strict=True):
+        true_rate = seen["rate_per_s"] / (seen["tasks"] * seen["busyness"])
+        assert stage == {**seen, "true_rate_per_s": pytest.approx(true_rate)}
+    people = CliRunner().invoke(app, list(MEASURE), catch_exceptions=False)
+    assert people.stderr.startswith("one estimate, 6 to 22 min"), "its cost comes first"
+    (line,) = (line for line in people.stdout.splitlines() if f" {found['stages'][-1]['name']} " in line)
+    assert f"{found['stages'][-1]['busyness']:.0%}" in line
+
+
 def test_measuring_again_tells_the_spread(tmp_path: Path) -> None:
     found = [run(*MEASURE, "--to", str(tmp_path)) for _ in range(3)]
     assert found[2]["estimates"] == [each["mst"] for each in found]
