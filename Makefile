@@ -87,7 +87,7 @@ test-vm: setup
 	@echo "== tests in a QEMU guest with Debian's kernel"
 	@$(call listed_packages,tests/vm/packages.txt)
 	@$(if $(ARM64),$(call listed_packages,tests/vm/packages-arm64.txt))
-	$(BIN)/pytest tests/vm -q
+	$(if $(BOARDS),FOGCTL_VM_BOARDS=$(BOARDS) )$(BIN)/pytest tests/vm -q
 
 # Kubernetes itself is built from its Go modules the first time (about 20 CPU minutes), then found in the cache.
 test-kube: setup

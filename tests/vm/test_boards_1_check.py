@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 
 from tests.vm.release import FIRST, Release
-from tests.vm.shelf import OFF, Shelf, snapshot, unproven
+from tests.vm.shelf import OFF, Shelf, at_length, snapshot
 
 
 def test_a_list_of_boards_becomes_a_testbed(shelf: Shelf) -> None:
@@ -93,7 +93,7 @@ def test_copied_cards_and_32_bit_systems_are_found(shelf: Shelf) -> None:
     assert len([line for line in stopped if "kernel for i386" in line]) == 1
 
 
-@unproven
+@at_length
 def test_a_dry_run_changes_nothing(shelf: Shelf) -> None:
     release = Release(shelf.folder, FIRST)
     wanted = ("prepare", "netem", "k3s", "monitor")

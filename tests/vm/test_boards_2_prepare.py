@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from tests.vm.shelf import Shelf, unproven
+from tests.vm.shelf import Shelf, at_length
 
-pytestmark = unproven
+pytestmark = at_length
 
 PREPARE = ("pi", "provision", "-p", "prepare")
 NETEM = ("pi", "provision", "-p", "netem")

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import yaml
 
 from fogctl import data
-from tests.vm.shelf import Shelf, unproven
+from tests.vm.shelf import Shelf, at_length
 
-pytestmark = unproven
+pytestmark = at_length
 
 ROLE = data.path("playbooks") / "ansible_collections" / "fogctl" / "pi" / "roles" / "monitor"
 MONITOR = ("pi", "provision", "-p", "monitor")

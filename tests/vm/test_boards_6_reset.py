@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.vm.shelf import Shelf, snapshot, unproven
-
-pytestmark = unproven
+from tests.vm.shelf import Shelf, snapshot
 
 # What containers leave: a shim below k3s's own folder with a child, mounts, a namespace, rules, a bridge.
 CONTAINERS = """
