@@ -8,6 +8,7 @@ import os
 import random
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -31,6 +32,7 @@ WITHOUT_RESIZE = ("--emulated-version=kube=1.33", "--feature-gates=kube:InPlaceP
 """As late as 1.33 a cluster could be without it; from 1.35 on none is."""
 SERVER_PORTS = (20_000, 32_768)
 CONTEXT = "fog-test"
+CONTROLLERS = ("kube-scheduler", "kube-controller-manager")
 _numbers = itertools.count()
 
 
@@ -59,6 +61,8 @@ class ControlPlane:
         self.place = place or Place()
         self._port = self.place.port or _free_port(self.place.listen)
         self._running: dict[str, Leashed] = {}
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep_controllers, daemon=True)
         self.authority = Authority(folder / "pki")
         self.ca_file = self.authority.certificate
         self.url = f"https://{self.place.address}:{self._port}"
@@ -81,6 +85,7 @@ class ControlPlane:
                 lambda: self._has_account("default"),
                 "makes the default account",
             )
+            self._keeper.start()
         except BaseException:
             self.end()
             raise
@@ -91,7 +96,10 @@ class ControlPlane:
 
     def end(self) -> None:
         """End every program; the folder stays, with their logs."""
-        for name in ("kube-controller-manager", "kube-scheduler", "kube-apiserver", "etcd"):
+        self._over.set()
+        if self._keeper.is_alive():
+            self._keeper.join()
+        for name in (*CONTROLLERS, "kube-apiserver", "etcd"):
             if program := self._running.pop(name, None):
                 program.end()
 
@@ -162,17 +170,33 @@ class ControlPlane:
             return False
 
     def _start_controllers(self) -> None:
-        for name in ("kube-scheduler", "kube-controller-manager"):
-            kubeconfig = self.kubeconfig_for(name, self.authority.client(f"system:{name}"))
-            flags = {"--kubeconfig": str(kubeconfig), "--leader-elect": "false", "--secure-port": "0"}
-            if name == "kube-controller-manager":
-                flags |= {
-                    "--root-ca-file": str(self.ca_file),
-                    "--service-account-private-key-file": str(self._token_key),
-                    "--use-service-account-credentials": "true",
-                    **HEART_BEATS,
-                }
-            self._start(name, *_flags(flags))
+        for name in CONTROLLERS:
+            self.kubeconfig_for(name, self.authority.client(f"system:{name}"))
+            self._start_controller(name)
+
+    def _start_controller(self, name: str) -> None:
+        kubeconfig = self._folder / f"{name}.kubeconfig"
+        flags = {"--kubeconfig": str(kubeconfig), "--leader-elect": "false", "--secure-port": "0"}
+        if name == "kube-controller-manager":
+            flags |= {
+                "--root-ca-file": str(self.ca_file),
+                "--service-account-private-key-file": str(self._token_key),
+                "--use-service-account-credentials": "true",
+                **HEART_BEATS,
+            }
+        self._start(name, *_flags(flags))
+
+    def _keep_controllers(self) -> None:
+        """Start again what ended, as the kubelet of a control plane does.
+
+        The scheduler ends itself if a pod is not where it put it, as happens when the API server dies between
+        storing that and saying so.
+        """
+        while not self._over.wait(0.5):
+            for name in CONTROLLERS:
+                if not self._running[name].running:
+                    self._running[name].wait()
+                    self._start_controller(name)
 
     # Asking it
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -198,6 +199,17 @@ def test_a_hundred_nodes_are_ready_and_each_gets_its_pod(
     until(lambda: len(placed(control_plane, namespace)) == 100, "100 pods have a node each")
     assert sorted(placed(control_plane, namespace).values()) == names
     tell(f"100 pods, one a node, placed after {time.monotonic() - started:.1f} s")
+
+
+def test_a_scheduler_that_ends_is_started_again(
+    control_plane: ControlPlane, kwok_nodes: Nodes, namespace: str
+) -> None:
+    before = control_plane.processes["kube-scheduler"]
+    os.kill(before, signal.SIGKILL)
+    kwok_nodes(["kept"])
+    control_plane.apply(pod(namespace, "a"))
+    until(lambda: placed(control_plane, namespace) == {"a": "kept"}, "the pod is placed")
+    assert control_plane.processes["kube-scheduler"] != before
 
 
 def test_a_killed_test_run_leaves_no_program_behind(
