@@ -61,6 +61,9 @@ class ControlPlane:
         self.place = place or Place()
         self._port = self.place.port or _free_port(self.place.listen)
         self._running: dict[str, Leashed] = {}
+        self.when_api_is_back: list[Callable[[], None]] = []
+        """Called whenever the API server was started again."""
+        self._changing = threading.Lock()
         self._over = threading.Event()
         self._keeper = threading.Thread(target=self._keep_controllers, daemon=True)
         self.authority = Authority(folder / "pki")
@@ -115,9 +118,20 @@ class ControlPlane:
         self._running.pop("kube-apiserver").end()
 
     def start_api(self, *, without_resize: bool = False) -> None:
-        """Start the API server, also as one that is too old to resize pods; returns when it is ready."""
+        """Start the API server, also as one that is too old to resize pods; returns when it is ready.
+
+        Scheduler and controllers start with it, as in k3s, where all are one process. By themselves they come
+        back up to a minute later, and act on old news till then.
+        """
         self._start("kube-apiserver", *self._api_flags(), *(WITHOUT_RESIZE if without_resize else ()))
         self._until("kube-apiserver", self._ready, "is ready")
+        with self._changing:
+            for name in CONTROLLERS:
+                if running := self._running.get(name):
+                    running.end()
+                    self._start_controller(name)
+        for follow in self.when_api_is_back:
+            follow()
 
     def restart_api(self, *, without_resize: bool = False) -> None:
         """Kill the API server and start it again; returns when it is ready."""
@@ -193,10 +207,11 @@ class ControlPlane:
         storing that and saying so.
         """
         while not self._over.wait(0.5):
-            for name in CONTROLLERS:
-                if not self._running[name].running:
-                    self._running[name].wait()
-                    self._start_controller(name)
+            with self._changing:
+                for name in CONTROLLERS:
+                    if not self._running[name].running:
+                        self._running[name].wait()
+                        self._start_controller(name)
 
     # Asking it
 

@@ -29,26 +29,43 @@ class FakeNodes:
         self._plane = plane
         self._folder = folder
         self._made = 0
+        self._kubeconfig = folder / "kubeconfig"
         self._program: Leashed | None = None
 
     def __enter__(self) -> Self:
-        kubeconfig = self._plane.kubeconfig_for(
+        self._kubeconfig = self._plane.kubeconfig_for(
             "kwok", self._plane.authority.client("fog-test-kwok", "system:masters")
         )
+        self._start()
+        self._plane.when_api_is_back.append(self._follow)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._plane.when_api_is_back.remove(self._follow)
+        self._end()
+
+    def _start(self) -> None:
         argv = [
             str(self._kwok),
             f"--config={STAGES}",
-            f"--kubeconfig={kubeconfig}",
+            f"--kubeconfig={self._kubeconfig}",
             f"--manage-nodes-with-annotation-selector={'='.join(PLAYED)}",
             f"--node-lease-duration-seconds={LEASE_S}",
             "--cidr=10.244.0.0/16",
         ]
         self._program = Leashed(argv, self._folder / "kwok.log")
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def _end(self) -> None:
         if self._program is not None:
             self._program.end()
+
+    def _follow(self) -> None:
+        """Start kwok anew with an API server, and let it have its nodes, whose leases the old one holds."""
+        self._end()
+        (leases,) = self._plane.get(LEASES)
+        held = [each for each in leases["items"] if each["spec"].get("holderIdentity") != NOBODY]
+        self._plane.remove(*(f"{LEASES}/{each['metadata']['name']}" for each in held))
+        self._start()
 
     @property
     def pid(self) -> int:
