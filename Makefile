@@ -87,7 +87,9 @@ test-vm: setup
 	@echo "== tests in a QEMU guest with Debian's kernel"
 	@$(call listed_packages,tests/vm/packages.txt)
 	@$(if $(ARM64),$(call listed_packages,tests/vm/packages-arm64.txt))
-	$(if $(BOARDS),FOGCTL_VM_BOARDS=$(BOARDS) )$(BIN)/pytest tests/vm -q
+	@$(if $(BOARDS),export FOGCTL_VM_BOARDS=$(BOARDS); )$(BIN)/pytest tests/vm -q || { \
+		echo "   those that failed, once more with nothing beside them (a second failure counts)"; \
+		$(BIN)/pytest tests/vm -q --last-failed --last-failed-no-failures none; }
 
 # Kubernetes itself is built from its Go modules the first time (about 20 CPU minutes), then found in the cache.
 test-kube: setup
