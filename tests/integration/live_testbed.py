@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fogctl.runtime import kafka
 from fogctl.testbed.running import Running
 
 PATIENCE_S = 120.0
@@ -73,6 +74,19 @@ def audited(fogctl: Fogctl, app: str) -> dict[str, Any]:
     (result,) = found.values()
     assert isinstance(result, dict)
     return result
+
+
+def records_in(running: Running, topic: str) -> int:
+    """How many records a topic of the testbed's broker ever held."""
+    from kafka import KafkaConsumer, TopicPartition  # guests, which run no apps, do not have it
+
+    with kafka.reachable(running) as connection:
+        consumer = KafkaConsumer(**connection.for_kafka_python())
+        try:
+            parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            return sum(consumer.end_offsets(parts).values())
+        finally:
+            consumer.close()
 
 
 class Replay:

@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
-from live_testbed import PATIENCE_S, Fogctl, Replay, Tell, audited, eventually, ok
+from live_testbed import PATIENCE_S, Fogctl, Replay, Tell, audited, eventually, ok, records_in
 
-from fogctl.runtime import faults, kafka, supervised, supervisor_report
+from fogctl.runtime import faults, supervised, supervisor_report
 from fogctl.runtime.control import ask, stage_socket
 from fogctl.testbed import processes
 from fogctl.testbed.running import Running
@@ -60,13 +59,7 @@ class Watch:
 
     def arrived(self) -> int:
         """How many records the broker holds for the stage."""
-        with kafka.reachable(self._running) as connection:
-            consumer = KafkaConsumer(**connection.for_kafka_python())
-            try:
-                there = [TopicPartition(INPUT, n) for n in consumer.partitions_for_topic(INPUT) or ()]
-                return sum(consumer.end_offsets(there).values())
-            finally:
-                consumer.close()
+        return records_in(self._running, INPUT)
 
     def until(self, offset: int, what: str) -> None:
         """Return when the stage has processed more than this."""

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
-from live_testbed import Fogctl, Tell, eventually, ok
+from live_testbed import Fogctl, Tell, eventually, ok, records_in
 
 from fogctl.runtime import app as apps
 from fogctl.runtime import audit, broker, deployment, kafka
@@ -54,14 +53,7 @@ def arrived(bed: Running) -> Audit:
 def held(bed: Running) -> int:
     """How many records the app's input ever held."""
     app = apps.load(APP)
-    topic = app.topic(app.sources[0])
-    with kafka.reachable(bed) as connection:
-        consumer = KafkaConsumer(**connection.for_kafka_python())
-        try:
-            parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
-            return sum(consumer.end_offsets(parts).values())
-        finally:
-            consumer.close()
+    return records_in(bed, app.topic(app.sources[0]))
 
 
 def started(fogctl_argv: list[str], folder: Path, *arguments: str) -> subprocess.Popen[str]:
